@@ -105,6 +105,19 @@ REPLACED = [
     "0059_run_in_container", "0060_job_by_name", "0061_origins", "0062_made_by_tokens",
 ]  # fmt: skip
 
+USER = settings.AUTH_USER_MODEL
+MAY_GO = {"blank": True, "null": True, "on_delete": SET_NULL}
+TEXT = TextField()
+SEARCHED = Lower(Concat(Cast("name", TEXT), Value("\n", output_field=TEXT), Cast("tags", TEXT), output_field=TEXT))
+
+
+def same(*values):
+    return [(one, one) for one in values]
+
+
+def titled(*values):
+    return [(one, one.capitalize()) for one in values]
+
 
 class Migration(migrations.Migration):
     initial = True
@@ -231,42 +244,11 @@ class Migration(migrations.Migration):
                 ("name", CharField(max_length=120)),
                 ("spec", JSONField()),
                 ("tags", JSONField(blank=True, default=list)),
-                (
-                    "found_by",
-                    GeneratedField(
-                        db_persist=True,
-                        expression=Left(
-                            Lower(
-                                Concat(
-                                    Cast("name", TextField()),
-                                    Value("\n", output_field=TextField()),
-                                    Cast("tags", TextField()),
-                                    output_field=TextField(),
-                                )
-                            ),
-                            500,
-                        ),
-                        output_field=TextField(),
-                    ),
-                ),
+                ("found_by", GeneratedField(db_persist=True, expression=Left(SEARCHED, 500), output_field=TextField())),
                 (
                     "is_long",
                     GeneratedField(
-                        db_persist=True,
-                        expression=GreaterThan(
-                            Length(
-                                Lower(
-                                    Concat(
-                                        Cast("name", TextField()),
-                                        Value("\n", output_field=TextField()),
-                                        Cast("tags", TextField()),
-                                        output_field=TextField(),
-                                    )
-                                )
-                            ),
-                            500,
-                        ),
-                        output_field=BooleanField(),
+                        db_persist=True, expression=GreaterThan(Length(SEARCHED), 500), output_field=BooleanField()
                     ),
                 ),
                 (
@@ -292,20 +274,20 @@ class Migration(migrations.Migration):
                 (
                     "status",
                     CharField(
-                        choices=[
-                            ("QUEUED", "QUEUED"),
-                            ("SCHEDULED", "SCHEDULED"),
-                            ("STARTING", "STARTING"),
-                            ("RUNNING", "RUNNING"),
-                            ("RECOVERING", "RECOVERING"),
-                            ("RESIZING", "RESIZING"),
-                            ("PAUSED", "PAUSED"),
-                            ("STOPPING", "STOPPING"),
-                            ("LOST", "LOST"),
-                            ("SUCCEEDED", "SUCCEEDED"),
-                            ("FAILED", "FAILED"),
-                            ("CANCELLED", "CANCELLED"),
-                        ],
+                        choices=same(
+                            "QUEUED",
+                            "SCHEDULED",
+                            "STARTING",
+                            "RUNNING",
+                            "RECOVERING",
+                            "RESIZING",
+                            "PAUSED",
+                            "STOPPING",
+                            "LOST",
+                            "SUCCEEDED",
+                            "FAILED",
+                            "CANCELLED",
+                        ),
                         default=Status["QUEUED"],
                         editable=False,
                         max_length=12,
@@ -314,13 +296,7 @@ class Migration(migrations.Migration):
                 (
                     "wanted",
                     CharField(
-                        choices=[
-                            ("run", "run"),
-                            ("stop", "stop"),
-                            ("pause", "pause"),
-                            ("resize", "resize"),
-                            ("requeue", "requeue"),
-                        ],
+                        choices=same("run", "stop", "pause", "resize", "requeue"),
                         default=Wanted["RUN"],
                         editable=False,
                         max_length=8,
@@ -429,14 +405,7 @@ class Migration(migrations.Migration):
                 (
                     "state",
                     CharField(
-                        choices=[
-                            ("requested", "Requested"),
-                            ("pending", "Pending"),
-                            ("running", "Running"),
-                            ("over", "Over"),
-                        ],
-                        default="requested",
-                        max_length=12,
+                        choices=titled("requested", "pending", "running", "over"), default="requested", max_length=12
                     ),
                 ),
                 ("job", CharField(blank=True, max_length=60)),
@@ -507,9 +476,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.AddField(
-            "browsersession",
-            "user",
-            ForeignKey(on_delete=CASCADE, related_name="browser_sessions", to=settings.AUTH_USER_MODEL),
+            "browsersession", "user", ForeignKey(on_delete=CASCADE, related_name="browser_sessions", to=USER)
         ),
         migrations.CreateModel(
             name="Membership",
@@ -517,25 +484,11 @@ class Migration(migrations.Migration):
                 ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "role",
-                    CharField(
-                        choices=[
-                            ("owner", "Owner"),
-                            ("maintainer", "Maintainer"),
-                            ("member", "Member"),
-                            ("auditor", "Auditor"),
-                            ("viewer", "Viewer"),
-                        ],
-                        max_length=12,
-                    ),
+                    CharField(choices=titled("owner", "maintainer", "member", "auditor", "viewer"), max_length=12),
                 ),
                 ("created_at", DateTimeField(auto_now_add=True)),
-                (
-                    "custom_role",
-                    ForeignKey(
-                        blank=True, null=True, on_delete=SET_NULL, related_name="memberships", to="runs.customrole"
-                    ),
-                ),
-                ("user", ForeignKey(on_delete=CASCADE, related_name="memberships", to=settings.AUTH_USER_MODEL)),
+                ("custom_role", ForeignKey(**MAY_GO, related_name="memberships", to="runs.customrole")),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="memberships", to=USER)),
             ],
         ),
         migrations.CreateModel(
@@ -557,11 +510,7 @@ class Migration(migrations.Migration):
                 ("removed_at", DateTimeField(blank=True, null=True)),
                 (
                     "kind",
-                    CharField(
-                        choices=[("stays", "Stays"), ("offered", "Offered"), ("brought", "Brought"), ("left", "Left")],
-                        default="stays",
-                        max_length=8,
-                    ),
+                    CharField(choices=titled("stays", "offered", "brought", "left"), default="stays", max_length=8),
                 ),
                 ("cluster", ForeignKey(on_delete=PROTECT, related_name="nodes", to="runs.cluster")),
             ],
@@ -571,21 +520,14 @@ class Migration(migrations.Migration):
             name="PersonalExport",
             fields=[
                 ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
-                (
-                    "state",
-                    CharField(
-                        choices=[("waiting", "Waiting"), ("ready", "Ready"), ("failed", "Failed")],
-                        default="waiting",
-                        max_length=8,
-                    ),
-                ),
+                ("state", CharField(choices=titled("waiting", "ready", "failed"), default="waiting", max_length=8)),
                 ("problem", TextField(blank=True)),
                 ("size_bytes", PositiveBigIntegerField(default=0)),
                 ("num_rows", PositiveIntegerField(default=0)),
                 ("created_at", DateTimeField(auto_now_add=True)),
                 ("ready_at", DateTimeField(blank=True, null=True)),
                 ("expires_at", DateTimeField(blank=True, null=True)),
-                ("user", ForeignKey(on_delete=CASCADE, related_name="personal_exports", to=settings.AUTH_USER_MODEL)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="personal_exports", to=USER)),
             ],
             options={"ordering": ("-created_at",)},
         ),
@@ -599,14 +541,7 @@ class Migration(migrations.Migration):
                 (
                     "phase",
                     CharField(
-                        choices=[
-                            ("preparing", "preparing"),
-                            ("ready", "ready"),
-                            ("running", "running"),
-                            ("stopping", "stopping"),
-                            ("ended", "ended"),
-                            ("refused", "refused"),
-                        ],
+                        choices=same("preparing", "ready", "running", "stopping", "ended", "refused"),
                         default=Phase["PREPARING"],
                         max_length=12,
                     ),
@@ -644,12 +579,7 @@ class Migration(migrations.Migration):
                 ("results", JSONField(default=list)),
                 ("created_at", DateTimeField(default=now)),
                 ("ended_at", DateTimeField(blank=True, null=True)),
-                (
-                    "asked_by",
-                    ForeignKey(
-                        blank=True, null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
-                    ),
-                ),
+                ("asked_by", ForeignKey(**MAY_GO, related_name="+", to=USER)),
                 (
                     "attempt",
                     ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="preflights", to="runs.attempt"),
@@ -674,10 +604,7 @@ class Migration(migrations.Migration):
                 ("keep_outputs_days", PositiveIntegerField(blank=True, null=True)),
                 ("keep_checkpoints_days", PositiveIntegerField(blank=True, null=True)),
                 ("keep_runs_days", PositiveIntegerField(blank=True, null=True)),
-                (
-                    "members",
-                    ManyToManyField(related_name="projects", through="runs.Membership", to=settings.AUTH_USER_MODEL),
-                ),
+                ("members", ManyToManyField(related_name="projects", through="runs.Membership", to=USER)),
             ],
             options={"ordering": ("name",)},
         ),
@@ -692,10 +619,7 @@ class Migration(migrations.Migration):
                 ("version", PositiveIntegerField(default=1)),
                 ("spec", JSONField()),
                 ("created_at", DateTimeField(auto_now_add=True)),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
-                ),
+                ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=USER)),
                 ("project", ForeignKey(on_delete=CASCADE, related_name="jobs", to="runs.project")),
             ],
             options={"ordering": ("name", "-version")},
@@ -706,25 +630,11 @@ class Migration(migrations.Migration):
                 ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "role",
-                    CharField(
-                        choices=[
-                            ("owner", "Owner"),
-                            ("maintainer", "Maintainer"),
-                            ("member", "Member"),
-                            ("auditor", "Auditor"),
-                            ("viewer", "Viewer"),
-                        ],
-                        max_length=12,
-                    ),
+                    CharField(choices=titled("owner", "maintainer", "member", "auditor", "viewer"), max_length=12),
                 ),
                 ("origin", CharField(blank=True, editable=False, max_length=141)),
                 ("created_at", DateTimeField(auto_now_add=True)),
-                (
-                    "custom_role",
-                    ForeignKey(
-                        blank=True, null=True, on_delete=SET_NULL, related_name="group_roles", to="runs.customrole"
-                    ),
-                ),
+                ("custom_role", ForeignKey(**MAY_GO, related_name="group_roles", to="runs.customrole")),
                 ("group", ForeignKey(on_delete=CASCADE, related_name="project_roles", to="auth.group")),
                 (
                     "project",
@@ -743,10 +653,7 @@ class Migration(migrations.Migration):
                 ("host_keys", TextField(blank=True)),
                 ("created_at", DateTimeField(auto_now_add=True)),
                 ("used_at", DateTimeField(null=True)),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
-                ),
+                ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=USER)),
                 ("project", ForeignKey(on_delete=CASCADE, related_name="git_keys", to="runs.project")),
             ],
             options={"ordering": ("place", "kind")},
@@ -762,14 +669,7 @@ class Migration(migrations.Migration):
                 (
                     "state",
                     CharField(
-                        choices=[
-                            ("waiting", "Waiting"),
-                            ("checking", "Checking"),
-                            ("ready", "Ready"),
-                            ("failed", "Failed"),
-                        ],
-                        default="waiting",
-                        max_length=12,
+                        choices=titled("waiting", "checking", "ready", "failed"), default="waiting", max_length=12
                     ),
                 ),
                 ("problem", TextField(blank=True)),
@@ -780,11 +680,8 @@ class Migration(migrations.Migration):
                 ("checked_at", DateTimeField(blank=True, null=True)),
                 ("created_at", DateTimeField(auto_now_add=True)),
                 ("cluster", ForeignKey(on_delete=PROTECT, related_name="datasets", to="runs.cluster")),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
-                ),
-                ("checked_by", ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="+", to="runs.node")),
+                ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=USER)),
+                ("checked_by", ForeignKey(**MAY_GO, related_name="+", to="runs.node")),
                 ("project", ForeignKey(on_delete=CASCADE, related_name="datasets", to="runs.project")),
             ],
             options={"ordering": ("name",)},
@@ -800,10 +697,7 @@ class Migration(migrations.Migration):
                 ("size_bytes", PositiveIntegerField()),
                 ("files", JSONField(default=list)),
                 ("created_at", DateTimeField(auto_now_add=True)),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
-                ),
+                ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=USER)),
                 ("project", ForeignKey(on_delete=CASCADE, related_name="bundles", to="runs.project")),
             ],
         ),
@@ -851,10 +745,7 @@ class Migration(migrations.Migration):
                 ("last_used_at", DateTimeField(blank=True, null=True)),
                 ("last_address", CharField(blank=True, max_length=45)),
                 ("revoked_at", DateTimeField(blank=True, null=True)),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
-                ),
+                ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=USER)),
             ],
             options={"ordering": ("-created_at",)},
         ),
@@ -906,18 +797,10 @@ class Migration(migrations.Migration):
             ForeignKey(blank=True, null=True, on_delete=PROTECT, related_name="runs", to="runs.cluster"),
         ),
         migrations.AddField(
-            "run",
-            "created_by",
-            ForeignKey(null=True, on_delete=SET_NULL, related_name="runs", to=settings.AUTH_USER_MODEL),
+            "run", "created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="runs", to=USER)
         ),
-        migrations.AddField(
-            "run", "job", ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="runs", to="runs.job")
-        ),
-        migrations.AddField(
-            "run",
-            "parent",
-            ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="children", to="runs.run"),
-        ),
+        migrations.AddField("run", "job", ForeignKey(**MAY_GO, related_name="runs", to="runs.job")),
+        migrations.AddField("run", "parent", ForeignKey(**MAY_GO, related_name="children", to="runs.run")),
         migrations.AddField("run", "project", ForeignKey(on_delete=CASCADE, related_name="runs", to="runs.project")),
         migrations.CreateModel(
             name="RemovedData",
@@ -937,12 +820,7 @@ class Migration(migrations.Migration):
                 ("code", CharField(max_length=60)),
                 ("sentence", TextField()),
                 ("data", JSONField(blank=True, default=dict)),
-                (
-                    "actor",
-                    ForeignKey(
-                        blank=True, null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
-                    ),
-                ),
+                ("actor", ForeignKey(**MAY_GO, related_name="+", to=USER)),
                 (
                     "attempt",
                     ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="events", to="runs.attempt"),
@@ -961,14 +839,8 @@ class Migration(migrations.Migration):
                 ("created_at", DateTimeField(auto_now_add=True)),
                 ("changed_at", DateTimeField(auto_now_add=True)),
                 ("used_at", DateTimeField(null=True)),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
-                ),
-                (
-                    "person",
-                    ForeignKey(null=True, on_delete=CASCADE, related_name="secrets", to=settings.AUTH_USER_MODEL),
-                ),
+                ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=USER)),
+                ("person", ForeignKey(null=True, on_delete=CASCADE, related_name="secrets", to=USER)),
                 ("project", ForeignKey(null=True, on_delete=CASCADE, related_name="secrets", to="runs.project")),
             ],
             options={"ordering": ("name",)},
@@ -996,10 +868,7 @@ class Migration(migrations.Migration):
                 ("wrapped_key", TextField()),
                 ("ciphertext", TextField()),
                 ("created_at", DateTimeField(auto_now_add=True)),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
-                ),
+                ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=USER)),
                 ("secret", ForeignKey(on_delete=CASCADE, related_name="versions", to="runs.secret")),
             ],
             options={"ordering": ("-number",)},
@@ -1012,7 +881,7 @@ class Migration(migrations.Migration):
                 ("created_at", DateTimeField(auto_now_add=True)),
                 ("expires_at", DateTimeField()),
                 ("used_at", DateTimeField(blank=True, null=True)),
-                ("user", ForeignKey(on_delete=CASCADE, related_name="sign_in_links", to=settings.AUTH_USER_MODEL)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="sign_in_links", to=USER)),
             ],
         ),
         migrations.CreateModel(
@@ -1052,14 +921,7 @@ class Migration(migrations.Migration):
                 (
                     "status",
                     CharField(
-                        choices=[
-                            ("RUNNING", "RUNNING"),
-                            ("PAUSED", "PAUSED"),
-                            ("STOPPING", "STOPPING"),
-                            ("SUCCEEDED", "SUCCEEDED"),
-                            ("FAILED", "FAILED"),
-                            ("CANCELLED", "CANCELLED"),
-                        ],
+                        choices=same("RUNNING", "PAUSED", "STOPPING", "SUCCEEDED", "FAILED", "CANCELLED"),
                         default=SweepStatus["RUNNING"],
                         max_length=10,
                     ),
@@ -1072,14 +934,8 @@ class Migration(migrations.Migration):
                 ("active_s", FloatField(default=0.0)),
                 ("study_state", JSONField(blank=True, default=dict)),
                 ("cursor", PositiveBigIntegerField(default=0)),
-                (
-                    "cluster",
-                    ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="sweeps", to="runs.cluster"),
-                ),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="sweeps", to=settings.AUTH_USER_MODEL),
-                ),
+                ("cluster", ForeignKey(**MAY_GO, related_name="sweeps", to="runs.cluster")),
+                ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="sweeps", to=USER)),
                 ("project", ForeignKey(on_delete=CASCADE, related_name="sweeps", to="runs.project")),
             ],
             options={"ordering": ("-created_at", "-id")},
@@ -1098,7 +954,7 @@ class Migration(migrations.Migration):
                 ("expires_at", DateTimeField(blank=True, null=True)),
                 ("revoked_at", DateTimeField(blank=True, null=True)),
                 ("by_token", ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="+", to="runs.token")),
-                ("user", ForeignKey(on_delete=CASCADE, related_name="tokens", to=settings.AUTH_USER_MODEL)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="tokens", to=USER)),
             ],
             options={"ordering": ("-created_at",)},
         ),
@@ -1111,11 +967,8 @@ class Migration(migrations.Migration):
                 ("expires_at", DateTimeField()),
                 ("used_at", DateTimeField(blank=True, null=True)),
                 ("cluster", ForeignKey(on_delete=CASCADE, related_name="join_tokens", to="runs.cluster")),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
-                ),
-                ("node", ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="+", to="runs.node")),
+                ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=USER)),
+                ("node", ForeignKey(**MAY_GO, related_name="+", to="runs.node")),
                 (
                     "placement",
                     OneToOneField(
@@ -1133,13 +986,7 @@ class Migration(migrations.Migration):
                 (
                     "role",
                     CharField(
-                        choices=[
-                            ("owner", "Owner"),
-                            ("maintainer", "Maintainer"),
-                            ("member", "Member"),
-                            ("auditor", "Auditor"),
-                            ("viewer", "Viewer"),
-                        ],
+                        choices=titled("owner", "maintainer", "member", "auditor", "viewer"),
                         default="member",
                         max_length=12,
                     ),
@@ -1148,16 +995,8 @@ class Migration(migrations.Migration):
                 ("created_at", DateTimeField(auto_now_add=True)),
                 ("expires_at", DateTimeField()),
                 ("accepted_at", DateTimeField(blank=True, null=True)),
-                (
-                    "accepted_by",
-                    ForeignKey(
-                        blank=True, null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
-                    ),
-                ),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
-                ),
+                ("accepted_by", ForeignKey(**MAY_GO, related_name="+", to=USER)),
+                ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=USER)),
                 ("project", ForeignKey(on_delete=CASCADE, related_name="invitations", to="runs.project")),
                 ("by_token", ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="+", to="runs.token")),
             ],
@@ -1171,13 +1010,7 @@ class Migration(migrations.Migration):
                 (
                     "state",
                     CharField(
-                        choices=[
-                            ("WAITING", "WAITING"),
-                            ("RUNNING", "RUNNING"),
-                            ("COMPLETE", "COMPLETE"),
-                            ("PRUNED", "PRUNED"),
-                            ("FAILED", "FAILED"),
-                        ],
+                        choices=same("WAITING", "RUNNING", "COMPLETE", "PRUNED", "FAILED"),
                         default=TrialState["WAITING"],
                         max_length=8,
                     ),
@@ -1194,18 +1027,13 @@ class Migration(migrations.Migration):
                 ("pruned_at_step", BigIntegerField(blank=True, null=True)),
                 ("is_promoted", BooleanField(default=False)),
                 ("system_attributes", JSONField(blank=True, default=dict)),
-                (
-                    "parent",
-                    ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="children", to="runs.trial"),
-                ),
-                ("run", OneToOneField(blank=True, null=True, on_delete=SET_NULL, related_name="trial", to="runs.run")),
+                ("parent", ForeignKey(**MAY_GO, related_name="children", to="runs.trial")),
+                ("run", OneToOneField(**MAY_GO, related_name="trial", to="runs.run")),
                 ("sweep", ForeignKey(on_delete=CASCADE, related_name="trials", to="runs.sweep")),
             ],
             options={"ordering": ("sweep", "number")},
         ),
-        migrations.AddField(
-            "sweep", "best", ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="+", to="runs.trial")
-        ),
+        migrations.AddField("sweep", "best", ForeignKey(**MAY_GO, related_name="+", to="runs.trial")),
         migrations.CreateModel(
             name="TrialReport",
             fields=[
@@ -1221,10 +1049,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("seed", PositiveIntegerField()),
-                (
-                    "run",
-                    OneToOneField(blank=True, null=True, on_delete=SET_NULL, related_name="trial_seed", to="runs.run"),
-                ),
+                ("run", OneToOneField(**MAY_GO, related_name="trial_seed", to="runs.run")),
                 ("trial", ForeignKey(on_delete=CASCADE, related_name="further_runs", to="runs.trial")),
             ],
         ),
@@ -1236,7 +1061,7 @@ class Migration(migrations.Migration):
                 ("run_colours", JSONField(blank=True, default=dict)),
                 ("saved_at", DateTimeField(auto_now=True)),
                 ("project", ForeignKey(on_delete=CASCADE, related_name="workspaces", to="runs.project")),
-                ("user", ForeignKey(on_delete=CASCADE, related_name="workspaces", to=settings.AUTH_USER_MODEL)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="workspaces", to=USER)),
             ],
         ),
         migrations.CreateModel(
@@ -1266,7 +1091,7 @@ class Migration(migrations.Migration):
                 ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("digest", CharField(max_length=64)),
                 ("at", DateTimeField(auto_now_add=True)),
-                ("user", ForeignKey(on_delete=CASCADE, related_name="consents", to=settings.AUTH_USER_MODEL)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="consents", to=USER)),
             ],
             options={"constraints": [UniqueConstraint(fields=("user", "digest"), name="one_consent_per_text")]},
         ),
@@ -1280,7 +1105,7 @@ class Migration(migrations.Migration):
                 ("status_code", PositiveSmallIntegerField(default=0)),
                 ("answer", TextField(blank=True)),
                 ("created_at", DateTimeField(auto_now_add=True)),
-                ("user", ForeignKey(on_delete=CASCADE, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="+", to=USER)),
             ],
             options={"constraints": [UniqueConstraint(fields=("user", "key"), name="one_answer_per_key")]},
         ),
@@ -1297,7 +1122,7 @@ class Migration(migrations.Migration):
                 ("is_disabled_by_provider", BooleanField(default=False)),
                 ("created_at", DateTimeField(auto_now_add=True)),
                 ("signed_in_at", DateTimeField(blank=True, null=True)),
-                ("user", ForeignKey(on_delete=CASCADE, related_name="identities", to=settings.AUTH_USER_MODEL)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="identities", to=USER)),
             ],
             options={
                 "constraints": [
