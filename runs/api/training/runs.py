@@ -87,7 +87,7 @@ def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocu
 @operation(lists(Permission.RUNS_READ))
 def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
     """`sort` with `-` in front is reversed. Where the filter cannot be read, `errors` has the `position` of the
-    character, from 0. Example: `?filter=status = FAILED and train.learning_rate < 0.01&sort=-summary.val/loss.min`"""
+    character, from 0. Example: `?filter=status=FAILED&sort=-summary.val/loss.min`"""
     user = actor(request)
     project = named_project(user, query.project).pk if query.project else ""
     found = find_runs(
