@@ -91,7 +91,7 @@ def view(spec: RecipeSpec, estimate: Estimate, step_s: float | None = None) -> E
     facts = [
         ("Throughput", rate(estimate.units_per_second * estimate.step_time.total / time, estimate.unit)),
         (f"All {count(spec.train.steps)} step{'' if spec.train.steps == 1 else 's'}", f"about {duration(seconds)}"),
-        ("Slot-hours", number(round(seconds * spec.world_size() / 3600, 2))),
+        ("Slot-hours", number(seconds * spec.world_size() / 3600)),
         ("Sent in a step", f"{size(estimate.sent_bytes)} by the busiest rank" if estimate.sent_bytes else "nothing"),
         *([("Pipeline bubble", f"{percent(estimate.bubble)} of a step")] if estimate.bubble else []),
         ("Parameters", number(estimate.num_parameters)),
