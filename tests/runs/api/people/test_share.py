@@ -78,7 +78,7 @@ def test_what_names_nothing_is_refused_with_what_is_accepted(mate: Any, name: st
     answer = mate("POST", "/share", {"object": name})
     assert answer.status_code == (404 if name == "run/" else 422)
     if name != "run/":
-        assert "accepted: run/ID, sweep/ID, compare?run=ID" in answer.json()["detail"]
+        assert "accepted: run/ID, sweep/ID, report/ID, compare?run=ID" in answer.json()["detail"]
 
 
 def test_a_viewer_may_not_share_and_an_outsider_sees_nothing(as_: As, mate: Any, run: Run) -> None:

@@ -169,7 +169,7 @@ def test_the_pages_of_a_project_and_a_cluster_sum_it(run: Run, cast: Cast, monke
     monkeypatch.setattr(sums, "WINDOW", timedelta(days=36_500))
     client = Client()
     client.force_login(cast.mate)
-    for path in (reverse("people"), reverse("clusters")):
+    for path in (f"{reverse('people')}?part=time", reverse("clusters")):
         assert "Goodput <b>80 %</b>" in client.get(path).content.decode(), path
 
 
