@@ -54,20 +54,20 @@ def times_shown(runs: Sequence[Run], now: datetime) -> dict[str, TimeUse]:
     return known | times_of([run for run in runs if run.pk not in known], now)
 
 
-def time_of_all(runs: QuerySet[Run], now: datetime, window: timedelta = WINDOW) -> TimeUse:
-    """Return the sum over the runs that have an attempt and that live, or ended within the window.
+def time_of_all(runs: QuerySet[Run], now: datetime, window: timedelta | None = None) -> TimeUse:
+    """Return the sum over the runs that have an attempt and that live, or ended within the window (WINDOW).
 
     It is kept for KEPT_S: pages that are fetched again with every change of a node show it.
     """
     try:
         which = runs.order_by().values("pk").query  # without columns and joins the text is made in a tenth of the time
-        question = f"{int(now.timestamp() // KEPT_S)} {window} {which}"
+        question = f"{int(now.timestamp() // KEPT_S)} {window or WINDOW} {which}"
     except EmptyResultSet:  # it selects none, whatever is stored: such a query has no text
         return TimeUse()
     key = f"time-of-all:{hashlib.sha256(question.encode()).hexdigest()}"
     kept: dict[str, float] | None = cache.get(key)
     if kept is None:
-        kept = _sum(runs, now - window, now).by_name()
+        kept = _sum(runs, now - (window or WINDOW), now).by_name()
         cache.set(key, kept, KEPT_S)
     return TimeUse(**kept)
 
