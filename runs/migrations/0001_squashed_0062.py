@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import UserManager
@@ -106,16 +107,16 @@ REPLACED = [
 ]  # fmt: skip
 
 USER = settings.AUTH_USER_MODEL
-MAY_GO = {"blank": True, "null": True, "on_delete": SET_NULL}
+MAY_GO: dict[str, Any] = {"blank": True, "null": True, "on_delete": SET_NULL}
 TEXT = TextField()
 SEARCHED = Lower(Concat(Cast("name", TEXT), Value("\n", output_field=TEXT), Cast("tags", TEXT), output_field=TEXT))
 
 
-def same(*values):
+def same(*values: str) -> list[tuple[str, str]]:
     return [(one, one) for one in values]
 
 
-def titled(*values):
+def titled(*values: str) -> list[tuple[str, str]]:
     return [(one, one.capitalize()) for one in values]
 
 
