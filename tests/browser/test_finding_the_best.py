@@ -92,6 +92,7 @@ def test_by_keys_alone(seat: Seat, gauges: None) -> None:
     expect(page).to_have_url(re.compile("filter=gauge"))
     expect(page.get_by_text(f"{NUM_RUNS} runs")).to_be_visible()
     at(page.get_by_role("button", name="Columns", exact=True), "Enter")
+    expect(page.get_by_label("Find a field")).to_be_focused()
     page.keyboard.type("val/loss.min")
     expect(page.get_by_role("checkbox", name="summary.val/loss.min")).to_be_visible()
     at(page.get_by_label("Find a field"), "ArrowDown", "Space")

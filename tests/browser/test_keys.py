@@ -44,6 +44,7 @@ def test_ctrl_k_does_what_the_page_has_a_button_for_and_knows_what_was_open_late
     expect(palette.get_by_role("option", selected=True)).to_contain_text("Theme")
     page.keyboard.press("Enter")
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    page.context.clear_cookies(name="theme")  # which others share
     page.keyboard.press("Control+k")
     page.keyboard.type("clone")
     expect(palette.get_by_role("option", selected=True)).to_contain_text("Clone")
