@@ -30,7 +30,7 @@ def advice_of(
     spec: SpecDocument, measured: Measured | None, time: TimeUse, num_nodes: int, memory_limit: float | None
 ) -> list[Advice]:
     """Return at most three changes, the largest gain first. ``memory_limit``: bytes that one rank has, where known."""
-    found = [*_checkpoints(spec, time), *_trained_again(spec, time)]
+    found = sorted([*_checkpoints(spec, time), *_trained_again(spec, time)], key=lambda one: one.gain)[-1:]
     if measured and (measured["num_steps"] or 0) >= LEAST_STEPS:
         found += [
             *_communication(spec, measured, num_nodes),
@@ -77,7 +77,10 @@ def _communication(spec: SpecDocument, measured: Measured, num_nodes: int) -> It
         return
     said = f"Ranks waited for each other in {percent(waiting / total)} of each step."
     alone = (compute + (parts.get("data") or 0.0)) * num_nodes + (parts.get("optimizer") or 0.0)
-    if num_nodes > 1 and measured["num_ranks"] == num_nodes and alone < total:
+    parallel = spec.get("parallel", {})
+    is_whole = all(parallel.get(name, 1) == 1 for name in ("shard", "tensor", "context"))
+    is_whole = is_whole and parallel.get("pipeline", {}).get("stages", 1) == 1  # so that one rank has room for it
+    if num_nodes > 1 and measured["num_ranks"] == num_nodes and is_whole and alone < total:
         change = (
             f"Train on one node: a step takes {seconds(alone)} there, by what was measured, and {seconds(total)} here"
         )

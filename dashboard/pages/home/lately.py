@@ -18,7 +18,7 @@ VISIT_GAP = timedelta(minutes=30)  # after which one was away
 KEPT_APART = timedelta(minutes=1)  # a visit is written no more often
 LONGEST = timedelta(days=30)
 WEEK = timedelta(days=7)
-ORDER = [Status.FAILED, Status.LOST, Status.SUCCEEDED, Status.CANCELLED]
+ORDER = [Status.FAILED, Status.SUCCEEDED, Status.CANCELLED]
 
 
 class Change(NamedTuple):

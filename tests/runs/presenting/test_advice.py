@@ -63,6 +63,19 @@ def test_a_small_model_on_many_nodes_is_trained_on_one() -> None:
     assert "a step takes 20 ms there" in one.change
 
 
+def test_a_model_that_is_split_over_its_nodes_is_not_put_on_one() -> None:
+    for parallel in ({"shard": 2}, {"pipeline": {"stages": 2}}):
+        found = measured(ranks=2, compute=0.010, communication=0.030)
+        [one] = advised({"parallel": parallel}, found, nodes=2)
+        assert "resources.nodes" not in one.changes
+
+
+def test_of_more_and_fewer_checkpoints_the_one_that_saves_more_is_advised() -> None:
+    time = TimeUse(productive_s=500.0, checkpoint_s=100.0, recomputed_s=400.0)
+    [one] = advised({"checkpoint": {"every_steps": 10}, "train": {"steps": 1000}}, time=time)
+    assert one.changes == {"checkpoint.every_steps": 170}
+
+
 def test_a_model_that_needs_its_nodes_gets_larger_batches() -> None:
     spec = {"train": {"batch_size": 32, "steps": 300}}
     [one] = advised(spec, measured(ranks=2, compute=0.05, communication=0.02), nodes=2)
