@@ -1,5 +1,6 @@
 // Ctrl-K: jump to a page or a run by name, to what was open lately, and do what this page has a button for.
 import { all, choose, make, need, seek } from "../shared/dom.js";
+import { store, stored } from "../shared/stored.js";
 
 /** @typedef {{label: string, kind: string, url?: string, button?: HTMLElement}} Item */
 
@@ -18,31 +19,39 @@ export function mount(dialog) {
   const person = dialog.dataset.person ?? "";
   let timer = 0;
   let asked = 0;
+  let drawn = ""; // the words that the list is of
+  let isEntered = false; // before it was
   remember();
 
   function open() {
     if (dialog.open) return;
     input.value = "";
+    isEntered = false;
     dialog.showModal();
     ask();
   }
   async function ask() {
     const mine = ++asked;
-    const url = `${dialog.dataset.url}?q=${encodeURIComponent(input.value)}`;
+    const words = input.value;
+    const url = `${dialog.dataset.url}?q=${encodeURIComponent(words)}`;
     const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
     if (mine !== asked) return;
     const found = answer?.ok ? (await answer.json()).items : [];
     const lately = recent();
     const pages = found.filter((/** @type {Item} */ { url }) => !lately.some((one) => one.url === url));
-    draw(input.value.trim() ? sorted([...lately, ...pages, ...buttons()]) : [...lately, ...buttons(), ...pages]);
+    draw(words.trim() ? sorted([...lately, ...pages, ...buttons()]) : [...lately, ...buttons(), ...pages]);
+    drawn = words;
+    if (isEntered) enter();
   }
   // What has the words as they were typed comes first, and pages before actions: Enter acts on nothing by chance.
   /** @param {Item[]} items */
   function sorted(items) {
     const words = input.value.trim().toLowerCase();
     const fits = fitting(words);
+    /** @param {string} label */
+    const farOff = (label) => (label === words ? 0 : label.includes(words) ? 2 : 4);
     /** @param {Item} item */
-    const rank = ({ label, button }) => (label.toLowerCase().includes(words) ? 0 : 2) + (button ? 1 : 0);
+    const rank = ({ label, button }) => farOff(label.toLowerCase()) + (button ? 1 : 0);
     return items
       .filter(({ kind, label }) => !(kind === LATELY || kind === HERE) || fits(label)) // the server chose the others
       .sort((one, other) => rank(one) - rank(other))
@@ -50,14 +59,16 @@ export function mount(dialog) {
   }
   /** @returns {Item[]} */
   function recent() {
-    const kept = JSON.parse(localStorage.getItem("recent") ?? "{}");
-    return kept.person === person ? kept.items.filter((/** @type {Item} */ { url }) => url !== location.pathname) : [];
+    const kept = stored("localStorage", "recent");
+    return kept?.person === person && Array.isArray(kept.items)
+      ? kept.items.filter((/** @type {Item} */ { url }) => url !== location.pathname)
+      : [];
   }
   function remember() {
     const label = seek(document, "#main h1")?.textContent?.trim();
     if (!label || !THINGS.test(location.pathname)) return;
     const items = [{ label, kind: LATELY, url: location.pathname }, ...recent()].slice(0, MAX_RECENT);
-    localStorage.setItem("recent", JSON.stringify({ person, items }));
+    store("localStorage", "recent", { person, items });
   }
   const shown = /** @type {WeakMap<HTMLElement, Item>} */ (new WeakMap());
   /** @param {Item[]} items */
@@ -82,13 +93,18 @@ export function mount(dialog) {
     dialog.close();
     item.button?.click(); // it asks before it acts
   }
+  // What is meant is what the whole word finds, not what stood there before it came.
+  function enter() {
+    isEntered = input.value !== drawn;
+    if (!isEntered) go(seek(list, "[aria-selected=true]"));
+  }
   /** @param {KeyboardEvent} event */
   function onKey(event) {
     const lines = all(list, "[role=option]");
     const at = lines.findIndex((line) => line.getAttribute("aria-selected") === "true");
     if (event.key === "ArrowDown") choose(input, lines, (at + 1) % lines.length);
     else if (event.key === "ArrowUp") choose(input, lines, (at - 1 + lines.length) % lines.length);
-    else if (event.key === "Enter") go(lines[at]);
+    else if (event.key === "Enter") enter();
     else return;
     event.preventDefault();
   }
@@ -105,6 +121,7 @@ export function mount(dialog) {
   }
   input.addEventListener("input", () => {
     clearTimeout(timer);
+    isEntered = false;
     timer = setTimeout(ask, 90);
   });
   input.addEventListener("keydown", onKey);

@@ -2,6 +2,7 @@
 // table and under other filters, for as long as the tab is open; the bar says how much of it is not in view, which
 // nothing touches without a question. One button leaves of it what is in view.
 import { all, make, need, seek } from "../shared/dom.js";
+import { store, stored } from "../shared/stored.js";
 import { runOf } from "./window.js";
 
 const KEPT = "trainyard.selection";
@@ -61,7 +62,7 @@ export function startSelection(form, loaded) {
   /** @param {string[]} runs */
   function keep(runs) {
     selected = runs.slice(-MOST);
-    sessionStorage.setItem(KEPT, JSON.stringify(selected));
+    store("sessionStorage", KEPT, selected);
     show();
   }
   /** @param {string[]} runs @param {boolean} isSelected */
@@ -121,10 +122,6 @@ export function startSelection(form, loaded) {
 
 /** @returns {string[]} */
 function read() {
-  try {
-    const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
-    return Array.isArray(kept) ? kept.filter((run) => typeof run === "string").slice(0, MOST) : [];
-  } catch {
-    return [];
-  }
+  const kept = stored("sessionStorage", KEPT);
+  return Array.isArray(kept) ? kept.filter((run) => typeof run === "string").slice(0, MOST) : [];
 }

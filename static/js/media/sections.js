@@ -1,5 +1,6 @@
 // Cards in sections by the prefix of their names; which are folded is kept in this browser.
 import { order } from "../shared/dom.js";
+import { store, stored } from "../shared/stored.js";
 
 const KEPT = "trainyard.media.folded";
 
@@ -46,7 +47,7 @@ export class Sections {
     section.open = !folded().includes(prefix);
     section.addEventListener("toggle", () => {
       const others = folded().filter((one) => one !== prefix);
-      localStorage.setItem(KEPT, JSON.stringify(section.open ? others : [...others, prefix].slice(-200)));
+      store("localStorage", KEPT, section.open ? others : [...others, prefix].slice(-200));
     });
     this.all.set(prefix, section);
     return section;
@@ -54,10 +55,6 @@ export class Sections {
 }
 
 function folded() {
-  try {
-    const kept = JSON.parse(localStorage.getItem(KEPT) ?? "[]");
-    return Array.isArray(kept) ? kept : [];
-  } catch {
-    return [];
-  }
+  const kept = stored("localStorage", KEPT);
+  return Array.isArray(kept) ? kept : [];
 }

@@ -2,6 +2,7 @@
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
 import { colour, faded } from "../shared/colours.js";
+import { store, stored } from "../shared/stored.js";
 import { Session } from "./session.js";
 
 const KEPT_MS = 30_000; // a session is gone on with after a reload
@@ -81,7 +82,7 @@ class View {
       onAway: () => this.show("is-busy", "The connection was lost. Reconnecting…"),
       onOutput: (data, done) => this.terminal.write(data, done),
       onEnd: ({ sentence }) => {
-        sessionStorage.removeItem(this.path);
+        store("sessionStorage", this.path, null);
         this.session = null;
         this.show("is-over", sentence || "The session has ended.");
       },
@@ -149,13 +150,13 @@ class View {
 
   /** A reload of the tab goes on with its session. @param {number} rank @param {string} session */
   keep(rank, session) {
-    const write = () => sessionStorage.setItem(this.path, JSON.stringify({ rank, session, at: Date.now() }));
+    const write = () => store("sessionStorage", this.path, { rank, session, at: Date.now() });
     write();
     addEventListener("pagehide", () => this.session?.session === session && write(), { once: true });
   }
 
   kept() {
-    const found = JSON.parse(sessionStorage.getItem(this.path) ?? "null");
+    const found = stored("sessionStorage", this.path);
     return found && Date.now() - found.at < KEPT_MS ? found : null;
   }
 }
