@@ -266,6 +266,7 @@ UNFOLD = {
     "SITE_URL": "/",
     "SITE_ICON": lambda request: static("img/logo.svg"),
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("img/logo.svg")}],
+    "STYLES": [lambda request: static("css/admin.css")],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "runs.admin.groups.dashboard",
