@@ -37,7 +37,7 @@ def offer_of(run: Run) -> Offer | None:
         return None
     found: dict[str, list[str]] = defaultdict(list)
     for _, line in end_of_log(run.pk, NUM_LINES):
-        for name in {match[1] for match in NAMED.finditer(line)} - NO_METRICS:
+        for name in dict.fromkeys(match[1] for match in NAMED.finditer(line) if match[1] not in NO_METRICS):
             found[name].append(line)
     often = sorted((name for name in found if len(set(found[name])) >= LEAST_LINES), key=lambda name: -len(found[name]))
     rules, names = list(run.spec.get("log_rules") or []), often[:MOST_NAMES]
