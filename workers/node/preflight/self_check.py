@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -191,7 +192,7 @@ def check_folder(path: Path) -> FolderState:
             return state
         usage = shutil.disk_usage(there)
         state.free_bytes, state.total_bytes = usage.free, usage.total
-        probe = there / f".trainyard-preflight.{os.getpid()}"
+        probe = there / f".trainyard-preflight.{secrets.token_hex(6)}"  # two orders may look at once
         try:
             with create_plain(probe) as file:
                 file.write(bytes(PROBE_BYTES))
