@@ -27,6 +27,7 @@ TIMES = ("created", "ended")
 FIGURES = ("last", "min", "max", "mean", "best")
 NEWEST = 200  # runs whose fields are the known ones
 MAX_DEPTH = 16  # of a field
+MOST_METRICS = 20_000  # of more, those that have the words
 MAX_TEXTS = 20  # of a distribution
 
 
@@ -47,7 +48,7 @@ def _rows(runs: Sequence[Run], fields: Sequence[Field]) -> Iterator[tuple[str, t
     people = {run.created_by_id for run in runs if run.created_by_id is not None} if "user" in kinds else set()
     users: dict[int | None, str] = dict(User.objects.filter(pk__in=people).values_list("pk", "username"))
     series = {field.series for field in fields if field.kind == "summary"}
-    figures = {name: read.summaries(keys, name) for name in series}
+    figures = {name: read.summaries(keys, name=name) for name in series}
     means = {field.series: dict(read.means(field.series, keys)) for field in fields if field.statistic == MEAN}
 
     def cell(run: Run, field: Field) -> Cell:
@@ -256,8 +257,11 @@ def names(query: QuerySet[Run], part: str = "", limit: int = 100) -> list[Column
     for path, cell in sorted(leaves.items()):
         if path not in found and (path.startswith(CONFIG) or is_of_spec(path)):
             found[path] = ColumnName(path, "number" if isinstance(cell, float) else "text")
-    series = Series.objects.filter(run_id__in=[key for key, *_ in newest]).order_by("name")
-    for one in series.values_list("name", flat=True).distinct():
+    series = Series.objects.filter(run_id__in=[key for key, *_ in newest]).order_by("name").distinct()
+    metrics = list(series.values_list("name", flat=True)[:MOST_METRICS])
+    if len(metrics) == MOST_METRICS:
+        metrics += series.filter(name__icontains=part.removeprefix(SUMMARY)).values_list("name", flat=True)[:limit]
+    for one in metrics:
         found |= {name: ColumnName(name, "number") for word in FIGURES if (name := f"{SUMMARY}{one}.{word}")}
     matching = (name for key, name in found.items() if part.lower() in key.lower())
     return [name for name, _ in zip(matching, range(limit), strict=False)]

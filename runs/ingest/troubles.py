@@ -24,7 +24,7 @@ LOST_POINTS = "lost_points"
 BAD_VALUES = "bad_values"
 SPOOL_LIMIT = "spool_limit"
 
-MAX_SERIES_PER_RUN = 20_000
+MAX_SERIES_PER_RUN = 500_000
 MAX_MEDIA_PER_RUN = 20_000
 MAX_MEDIA_BYTES = 2 * 1024**3  # of a run
 CLOCK_JUMP_S = 300.0  # so far may a producer's clock go back, or be ahead of the server's, unremarked

@@ -264,7 +264,7 @@ def single_document(run: Run) -> RunDocument:
 def _documents(runs: Sequence[Run], times: Mapping[str, TimeUse]) -> list[RunDocument]:
     newest = newest_of_all(runs)
     ids = [run.pk for run in runs]
-    telemetry, summaries, speeds = progress.telemetry(ids), read.summaries(ids), throughputs(ids)
+    telemetry, summaries, speeds = progress.telemetry(ids), read.short_summaries(ids), throughputs(ids)
     now = timezone.now()
     return [
         run_document(run, telemetry[run.pk], summaries[run.pk], now, speeds[run.pk], times.get(run.pk), newest[run.pk])

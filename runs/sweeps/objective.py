@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from runs.records.points.pace import SYSTEM
-from runs.records.points.read import curves, summaries
+from runs.records.points.read import curves, series_names, summaries
 from runs.sweeps.pruning import Report
 from trainyard.grouping import grouped
 from trainyard.spec.sweeps import Objective
@@ -38,10 +38,9 @@ def value_of(run_ids: Sequence[str], objective: Objective) -> float:
 
 def _value_of(run_id: str, objective: Objective) -> float:
     metric = objective.metric
-    logged = summaries([run_id])[run_id]
-    summary = logged.get(metric)
+    summary = summaries([run_id], name=metric)[run_id].get(metric)
     if summary is None or not summary["count"]:
-        raise NoValue(f"{metric} was never reported. {_logged(logged)}")
+        raise NoValue(f"{metric} was never reported. {_logged(series_names([run_id]))}")
     if objective.of == "area":
         return _area(run_id, metric)
     if objective.of == "best":

@@ -150,7 +150,7 @@ def _differ(asked: Asked, runs: Sequence[Run]) -> JsonObject:
 
 def _compare(asked: Asked, runs: Sequence[Run]) -> JsonObject:
     """What differs, and the last value of each series that is no measure of a machine."""
-    found, differ = read.summaries([run.pk for run in runs]), _differ(asked, runs)
+    found, differ = read.short_summaries([run.pk for run in runs]), _differ(asked, runs)
     names = sorted({name for one in found.values() for name in one if not name.startswith("system/")})[:MAX_NAMES]
     for part, figures in zip(differ["parts"], found.values(), strict=True):
         part += [numbers.metric(figures[name]["last"], name) if name in figures else NOT_SET for name in names]

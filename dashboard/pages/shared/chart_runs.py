@@ -12,6 +12,7 @@ from dashboard.pages.shared.run_colours import colour_of
 from runs.models import Attempt, Event, Run, User, Workspace
 from runs.records.metrics.models import Checkpoint, Series
 from runs.records.metrics.progress import stated_axes
+from runs.records.points.read import NamedSeries, names_of
 from runs.rights.access import Permission, can
 from runs.values.run_config import NOTE
 from trainyard.contract.base import JsonObject, SpecDocument
@@ -67,12 +68,6 @@ class ChartRun(TypedDict):
     marks: list[ChartMark]
 
 
-class ChartSeries(TypedDict):
-    run: str
-    name: str
-    labels: dict[str, str]
-
-
 class Charts(TypedDict):
     runs: list[ChartRun]
     project_id: str
@@ -80,7 +75,7 @@ class Charts(TypedDict):
     layout: dict[str, object]  # the project's
     may_lay_out: bool  # for the project
     axes: dict[str, str]  # over which other series one is drawn, as the scripts say
-    series: list[ChartSeries]
+    series: list[NamedSeries]
 
 
 def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int] | None = None) -> dict[str, Charts]:
@@ -104,15 +99,13 @@ def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int
     }
 
 
-def _series(runs: Sequence[Run]) -> list[ChartSeries]:
+def _series(runs: Sequence[Run]) -> list[NamedSeries]:
     """Return the first series, so that a page has cards to draw before it has asked; it asks for all of them. Of very
     many runs each name has one, and the page asks for no more."""
     if len(runs) > MANY:
         named = Series.objects.filter(run_id__in=[run.pk for run in runs]).order_by("name").values_list("name")
         return [{"run": run, "name": name, "labels": {}} for name, run in named.annotate(Min("run_id"))[:MAX_SERIES]]
-    rows = Series.objects.filter(run_id__in=[run.pk for run in runs]).order_by("name", "labels_key")
-    found = rows.values_list("run_id", "name", "labels")[:MAX_SERIES]
-    return [{"run": run, "name": name, "labels": labels} for run, name, labels in found]
+    return names_of([run.pk for run in runs], limit=MAX_SERIES)
 
 
 def chart_runs(runs: Sequence[Run], colours: Mapping[str, int] | None = None) -> list[ChartRun]:

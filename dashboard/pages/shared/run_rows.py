@@ -64,9 +64,9 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
 
 
 def row_with_document(run: Run, now: datetime) -> tuple[Row, RunDocument]:
-    """The run's row, and its REST document without where its time went."""
+    """The run's row, and its REST document without where its time went, with the summary of its losses alone."""
     newest = newest_of_all([run])
-    known, summary = _known([run], newest), read.summaries([run.pk])[run.pk]
+    known, summary = _known([run], newest), read.summaries([run.pk], name__icontains="loss")[run.pk]
     doc = presenters.run_document(
         run, known.telemetry[run.pk], summary, now, throughput_of(known.figures[run.pk].medians), newest=newest[run.pk]
     )  # fmt: skip

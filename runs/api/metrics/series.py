@@ -109,6 +109,11 @@ class RunsQuery(Schema):
 
 class ListQuery(RunsQuery):
     names_only: bool = Field(default=False, description="each item has run, name and labels alone: quick for very many")
+    match: str = Field(default="", max_length=200, description="with names_only: what the name has, in any case")
+    name: list[str] = Field(default=[], max_length=MAX_NAMES, description="with names_only: those alone; may repeat")
+    limit: int | None = Field(
+        default=None, ge=1, le=100_000, description="with names_only: at most so many, those of train/ and val/ first"
+    )
 
 
 class ManyQuery(RunsQuery, DataQuery):
@@ -148,7 +153,7 @@ def list_many_series(request: HttpRequest, query: Query[ListQuery]) -> Any:
     """At most 100 runs. 404 if you may not see one of them. Example: `?run=$RUN&run=$OTHER`"""
     runs = [one.pk for one in get_runs(actor(request), query.run)]
     if query.names_only:
-        return JsonResponse({"items": read.names_of(runs), "next": None})
+        return JsonResponse({"items": read.names_of(runs, query.match, query.name, query.limit), "next": None})
     return {"items": read.series_lists(runs), "next": None}
 
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
-from django.db.models import TextField
+from django.db.models import Count, Q, TextField
 from django.db.models.functions import Cast
 from numpy.typing import NDArray
 
@@ -36,22 +36,56 @@ from runs.records.points.segments import decoded
 from trainyard.contract.answers.runs import SeriesSummary
 
 __all__ = [
-    "Curve", "Grid", "RowFigures", "RunFigures", "SeriesData", "SeriesItem", "SeriesItemOfRun", "TooManyPoints",
-    "curves", "decode_block", "decoded", "figures", "grid", "last_steps", "means", "raw", "row_figures", "series_data",
-    "series_list", "series_lists", "series_names", "sparklines", "steady_medians", "summaries",
+    "Curve",
+    "Grid",
+    "RowFigures",
+    "RunFigures",
+    "SeriesData",
+    "SeriesItem",
+    "SeriesItemOfRun",
+    "TooManyPoints",
+    "curves",
+    "decode_block",
+    "decoded",
+    "figures",
+    "grid",
+    "last_steps",
+    "means",
+    "raw",
+    "row_figures",
+    "series_data",
+    "series_list",
+    "series_lists",
+    "series_names",
+    "short_summaries",
+    "sparklines",
+    "steady_medians",
+    "summaries",
 ]  # fmt: skip
 
 RUNS_AT_ONCE = 1_000
 MEANS_AT_ONCE = 100
+MOST_SUMMARISED = 2_000  # series of a run, in a document of it
+LOOKED_AT = Q(name__startswith="train/") | Q(name__startswith="val/")  # at first
 
 
-def summaries(run_ids: Sequence[str], name: str | None = None) -> dict[str, dict[str, SeriesSummary]]:
-    """Return {run: {series name: {last, min, max, count}}}, of every series or of those of one name. Series that differ
+def short_summaries(run_ids: Sequence[str]) -> dict[str, dict[str, SeriesSummary]]:
+    """Return summaries() of every series, but of a run with more than MOST_SUMMARISED of so many of them alone."""
+    counts = Series.objects.filter(run_id__in=run_ids).order_by().values_list("run_id").annotate(count=Count("pk"))
+    wide = {run_id for run_id, _ in counts.filter(count__gt=MOST_SUMMARISED)}
+    found = summaries([run_id for run_id in run_ids if run_id not in wide])
+    for run_id in wide:
+        found |= summaries([run_id], name__in={one["name"] for one in names_of([run_id], limit=MOST_SUMMARISED)})
+    return found
+
+
+def summaries(run_ids: Sequence[str], **which: object) -> dict[str, dict[str, SeriesSummary]]:
+    """Return {run: {series name: {last, min, max, count}}}, of every series or ``which``, by name. Series that differ
     in labels only are one here: the extremes and the count over all, the last of the one without labels, else of the
     one with the newest point."""
     found: dict[str, dict[str, SeriesSummary]] = {run_id: {} for run_id in run_ids}
     rows = sorted(
-        with_figures(run_ids, name), key=lambda pair: (pair[0].last_attempt, pair[0].last_time or 0.0, pair[0].pk)
+        with_figures(run_ids, **which), key=lambda pair: (pair[0].last_attempt, pair[0].last_time or 0.0, pair[0].pk)
     )
     for row, seen in sorted(rows, key=lambda pair: pair[0].labels_key == "{}"):
         summary = found[row.run_id].setdefault(row.name, {"last": None, "min": None, "max": None, "count": 0})
@@ -92,7 +126,7 @@ def figures(name: str, run_ids: Sequence[str] | None = None) -> Iterator[tuple[s
             high = max((row[9] for row in some if row[9] is not None), default=None)
         yield run, RunFigures(word or last, low, high)
     for first in range(0, len(restarted), RUNS_AT_ONCE):
-        for run, seen in summaries(restarted[first : first + RUNS_AT_ONCE], name).items():
+        for run, seen in summaries(restarted[first : first + RUNS_AT_ONCE], name=name).items():
             yield run, RunFigures(seen[name]["last"], seen[name]["min"], seen[name]["max"])
 
 
@@ -252,10 +286,20 @@ def series_lists(run_ids: Sequence[str]) -> list[SeriesItemOfRun]:
     return [{"run": row.run_id, **_item(row, seen)} for row, seen in with_figures(run_ids)]
 
 
-def names_of(run_ids: Sequence[str]) -> list[NamedSeries]:
-    """Return what the series of many runs are called, by name, labels and run: of 20,000 in a tenth of the time."""
+def names_of(
+    run_ids: Sequence[str], part: str = "", names: Sequence[str] = (), limit: int | None = None
+) -> list[NamedSeries]:
+    """Return what the series of many runs are called, by name, labels and run: of 20,000 in a tenth of the time. Only
+    those whose name has ``part``, in any case, and is among ``names``, if there are any; where there are ``limit`` or
+    more, what people look at first comes first."""
     rows = Series.objects.filter(run_id__in=run_ids).order_by("name", "labels_key", "run_id")
-    found = rows.values_list("run_id", "name", "labels")
+    rows = rows.filter(name__icontains=part) if part else rows
+    rows = rows.filter(name__in=names) if names else rows
+    wanted = rows.values_list("run_id", "name", "labels")
+    found = list(wanted[:limit])
+    if limit is not None and len(found) == limit:
+        found = list(wanted.filter(LOOKED_AT)[:limit])
+        found += wanted.exclude(LOOKED_AT)[: limit - len(found)]
     return [{"run": run, "name": name, "labels": labels} for run, name, labels in found]
 
 
@@ -272,14 +316,14 @@ def _item(row: Series, seen: Figures) -> SeriesItem:
     }
 
 
-def with_figures(run_ids: Sequence[str], name: str | None = None) -> list[tuple[Series, Figures]]:
-    """Return the series of the runs, or those of one name, with their figures, by name, labels and run.
+def with_figures(run_ids: Sequence[str], **which: object) -> list[tuple[Series, Figures]]:
+    """Return the series of the runs, or ``which``, with their figures, by name, labels and run.
 
     A row counts what is stored. Where a newer attempt hides some of it, what is seen is read: mostly from the pyramid,
     and not again until the series has grown.
     """
     with snapshot():
-        wanted = Series.objects.filter(run_id__in=run_ids, **({"name": name} if name is not None else {}))
+        wanted = Series.objects.filter(run_id__in=run_ids, **which)
         rows = list(wanted.order_by("name", "labels_key", "run_id"))
         found = {row.pk: Figures(row.count, row.min, row.max) for row in rows if len(row.firsts) < 2}
         keys = {row.pk: (row.pk, row.count, row.last_attempt, row.last_time) for row in rows if row.pk not in found}

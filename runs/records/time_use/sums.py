@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from django.core.cache import cache
 from django.core.exceptions import EmptyResultSet
-from django.db.models import F, Q, QuerySet, Sum, prefetch_related_objects
+from django.db.models import Case, F, Q, QuerySet, Sum, When, Window, prefetch_related_objects
+from django.db.models.functions import RowNumber
 
 from runs.causes import STOOD_STILL
 from runs.models import Attempt, Event, Run, RunTime
@@ -115,12 +116,10 @@ def _spans(run: Run, events: Sequence[Event], now: datetime) -> list[StatusSpan]
 def _step_series(run_ids: Sequence[str]) -> dict[str, Series]:
     """Return for each run the series whose points say when its steps were: the loss, else the longest without labels
     that is not of a machine."""
-    found: dict[str, Series] = {}
     rows = Series.objects.filter(run_id__in=run_ids, labels_key="{}").exclude(name__startswith="system/")
-    for row in rows.order_by("-count", "name"):
-        if row.name == LOSS or row.run_id not in found:
-            found[row.run_id] = row
-    return found
+    order = (Case(When(name=LOSS, then=0), default=1), "-count", "name")
+    first = rows.annotate(place=Window(RowNumber(), partition_by="run_id", order_by=order)).filter(place=1)
+    return {row.run_id: row for row in first}
 
 
 def _stalls(run_ids: Sequence[str]) -> dict[tuple[str, int], float]:

@@ -1,7 +1,12 @@
-// Asks the server which series the runs have; what does not come now is asked for again.
+// Asks the server which series the runs have; what does not come now is asked for again. Of very many the first come,
+// and others when they are looked for.
 import { MAX_RUNS } from "./batches.js";
 import { pauseMs } from "./loader.js";
 import { seriesOf } from "./names.js";
+
+const MOST = 5000; // series of a run: all of a hundred times as many would take a page seconds
+const MOST_OF_EACH = 200; // of each of several
+const MOST_FOUND = 1000;
 
 export class Listing {
   /** @param {{onItems: (items: any[]) => void, onGone: (run: string) => void}} on */
@@ -13,6 +18,29 @@ export class Listing {
     /** @type {Map<string, number>} */
     this.tries = new Map();
     this.ending = new AbortController();
+    this.isPartial = false; // whether there are more series than came
+    /** @type {Map<string, number>} */
+    this.found = new Map(); // what was looked for -> how many came
+  }
+
+  // Whether there may be more that were looked for with these words.
+  /** @param {string} words */
+  isCut(words) {
+    return this.isPartial && (this.found.get(words) ?? MOST_FOUND) >= MOST_FOUND;
+  }
+
+  /** Asks for those that have the words, or these names. @param {string[]} runs @param {string | string[]} wanted */
+  async find(runs, wanted) {
+    if (!this.isPartial || !wanted.length || this.found.has(`${wanted}`)) return;
+    /** @type {[string, string][]} */
+    const those = typeof wanted === "string" ? [["match", wanted]] : wanted.map((name) => ["name", name]);
+    try {
+      const items = await seriesOf(runs.slice(0, MAX_RUNS), [...those, ["limit", `${MOST_FOUND}`]], this.ending.signal);
+      this.found.set(`${wanted}`, items.length);
+      this.onItems(items);
+    } catch (error) {
+      if (!this.ending.signal.aborted) console.warn("the names did not come", error);
+    }
   }
 
   /** Returns when they were asked for, whatever came of it. @param {string[]} runs */
@@ -45,9 +73,11 @@ export class Listing {
   /** @param {string[]} runs @returns {Promise<void>} */
   async load(runs) {
     try {
-      const items = await seriesOf(runs, this.ending.signal);
+      const most = MOST + MOST_OF_EACH * (runs.length - 1);
+      const items = await seriesOf(runs, [["limit", `${most + 1}`]], this.ending.signal);
+      this.isPartial ||= items.length > most;
       for (const run of runs) this.tries.delete(run);
-      this.onItems(items);
+      this.onItems(items.slice(0, most));
     } catch (caught) {
       const error = /** @type {Error & {status?: number}} */ (caught);
       if (this.ending.signal.aborted) return;

@@ -50,10 +50,10 @@ export class Names {
   }
 }
 
-// The series of up to 100 runs, from the server: [{run, name, labels}].
-/** @param {string[]} runs @param {AbortSignal} [signal] */
-export async function seriesOf(runs, signal) {
-  const query = new URLSearchParams([...runs.map((run) => ["run", run]), ["names_only", "true"]]);
+// The series of up to 100 runs, from the server: [{run, name, labels}]; those: which of them.
+/** @param {string[]} runs @param {[string, string][]} those @param {AbortSignal} [signal] */
+export async function seriesOf(runs, those, signal) {
+  const query = new URLSearchParams([...runs.map((run) => ["run", run]), ["names_only", "true"], ...those]);
   return (await getJson(`/api/v1/series?${query}`, signal)).items;
 }
 

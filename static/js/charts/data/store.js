@@ -134,6 +134,11 @@ export class Store {
     await this.listing.ask(ids.filter((id) => !this.runs.get(id)?.isGone));
   }
 
+  /** Of more series than were listed, those with these words or names. @param {string | string[]} wanted */
+  find(wanted) {
+    return this.listing.find([...this.runs.keys()], wanted);
+  }
+
   /** Ask for a name's points; the charts that come into view together share requests. @param {string} name */
   want(name) {
     if (this.wanted.has(name)) return;

@@ -1,7 +1,7 @@
 // Which names fit what somebody typed: plain words, or a regular expression that has a moment to answer.
 const MOMENT_MS = 150;
 const GRACE_MS = 30; // for an answer that lies behind whatever kept the page busy
-const IS_PLAIN = /^[^\\^$.|?*+()[\]{}]*$/;
+export const IS_PLAIN = /^[^\\^$.|?*+()[\]{}]*$/;
 
 export class Filter {
   constructor(workerUrl) {

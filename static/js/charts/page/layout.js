@@ -1,11 +1,13 @@
 // Lays a page's cards into sections: those that fit the filter, as they were pinned and folded; says where there are
 // none.
 
+import { count } from "../../shared/format.js";
 import { labelColours } from "../data/runs.js";
-import { Filter } from "./filter.js";
+import { Filter, IS_PLAIN } from "./filter.js";
 import { Notes } from "./notes.js";
 import { cut, lay, MORE, planned } from "./sections.js";
 
+const MOST_NAMED = 100;
 const AGAIN_MS = 3000;
 const MOST_CARDS = 240; // a card for each of 20,000 series would take a page seconds
 
@@ -35,7 +37,12 @@ export class Layout {
   }
 
   async list() {
-    await this.page.store.list();
+    const { store, workspace } = this.page;
+    await store.list();
+    const { panels, sections } = workspace.layout;
+    const ofPanels = Object.keys(panels).flatMap((key) => this.page.panels.namesOf(key));
+    const named = [...workspace.state.pinned, ...ofPanels, ...sections.flatMap(({ names }) => names), workspace.open];
+    await store.find([...new Set(named.filter(Boolean))].slice(0, MOST_NAMED));
     this.isListed = true;
     await this.arrange(); // where there is nothing, that is to be said, too
   }
@@ -52,6 +59,8 @@ export class Layout {
 
   async arrange() {
     const { deck, store, workspace, panels } = this.page;
+    const words = workspace.state.filter.trim();
+    if (store.listing.isPartial && IS_PLAIN.test(words)) await store.find(words);
     const { state } = workspace;
     if (this.laidFor !== workspace.layout) this.titles = null;
     this.laidFor = workspace.layout;
@@ -63,11 +72,13 @@ export class Layout {
     this.dropChanged();
     const plan = cut(this.planned(fitting), MOST_CARDS, this.asked);
     deck.keep(new Set(plan.flatMap(({ cards }) => cards)));
-    lay(deck.host, this.template, plan, { ...state, elementOf: (name) => deck.element(name) });
-    const { isUnanswered } = store;
+    const { isUnanswered, listing } = store;
+    const { isPartial } = listing;
+    lay(deck.host, this.template, plan, { ...state, isPartial, elementOf: (name) => deck.element(name) });
     const [numNames, numFitting] = [names.length, fitting.length];
     const { filter } = state;
-    this.notes.show({ isListed: this.isListed, isUnanswered, numNames, numFitting, filter, note: found.note });
+    const note = found.note || (listing.isCut(words) ? cutNote(words, numNames) : "");
+    this.notes.show({ isListed: this.isListed, isUnanswered, numNames, numFitting, filter, note, isPartial });
     this.page.showToolbar();
     this.reopen();
     clearTimeout(this.again);
@@ -109,4 +120,13 @@ export class Layout {
     clearTimeout(this.again);
     this.filter.close();
   }
+}
+
+// What there is to say where there are more series than were listed.
+function cutNote(words, numNames) {
+  if (!words)
+    return `There are more series than the ${count(numNames)} listed here: type a part of a name to find others.`;
+  return IS_PLAIN.test(words)
+    ? "More series have that in their name than are listed here: type more of it."
+    : `Looked for among the ${count(numNames)} series that are listed: plain words, without signs, find all.`;
 }

@@ -12,12 +12,13 @@ export class Notes {
   }
 
   // note: what there is to say of the pattern.
-  show({ isListed, isUnanswered, numNames, numFitting, filter, note }) {
+  show({ isListed, isUnanswered, numNames, numFitting, filter, note, isPartial }) {
     this.unanswered.hidden = !isUnanswered;
     this.empty.hidden = numNames > 0 || !isListed || isUnanswered || this.lost.length > 0;
     this.noMatch.hidden = numNames === 0 || numFitting > 0;
     if (!this.noMatch.hidden)
-      this.noMatch.querySelector("p").textContent = `No metric of ${numNames} fits “${filter.trim()}”.`;
+      this.noMatch.querySelector("p").textContent =
+        `No metric${isPartial ? "" : ` of ${numNames}`} fits “${filter.trim()}”.`;
     this.filter.hidden = note === "";
     this.filter.textContent = note;
   }

@@ -74,7 +74,7 @@ export function cut(plan, most, asked) {
 }
 
 // Lays the cards into their sections; what stands right already is not touched.
-export function lay(host, template, plan, { collapsed, axis, elementOf }) {
+export function lay(host, template, plan, { collapsed, axis, isPartial, elementOf }) {
   const focused = host.contains(document.activeElement) ? document.activeElement : null;
   const isByKeys = focused?.matches(":focus-visible");
   const old = new Map([...host.children].map((section) => [section.dataset.prefix, section]));
@@ -83,7 +83,7 @@ export function lay(host, template, plan, { collapsed, axis, elementOf }) {
   plan.forEach(({ prefix, title, names, cards = names }, at) => {
     const section = sections[at];
     section.querySelector("h2").textContent = title;
-    section.querySelector(".count").textContent = names.length;
+    section.querySelector(".count").textContent = isPartial ? "" : names.length; // there may be others
     section.querySelector("[data-by-time]").hidden = prefix !== "system" || axis !== "step";
     section.classList.toggle("is-own", prefix.startsWith(OWN));
     const isOpen = !collapsed.includes(prefix);
@@ -91,7 +91,8 @@ export function lay(host, template, plan, { collapsed, axis, elementOf }) {
     order(section.querySelector(".chart-grid"), cards.map(elementOf));
     const more = section.querySelector('[data-section="more"]');
     more.hidden = cards.length === names.length;
-    more.textContent = `Show ${Math.min(MORE, names.length - cards.length)} more of ${names.length}`;
+    const of = isPartial ? "" : ` of ${names.length}`;
+    more.textContent = `Show ${Math.min(MORE, names.length - cards.length)} more${of}`;
   });
   for (const section of old.values()) if (!sections.includes(section)) section.remove();
   // A card that moved takes the focus along; the page follows only those who use keys.

@@ -108,6 +108,24 @@ def test_the_series_of_many_runs_are_listed_in_one_answer(mate: Api, run: Run, m
     assert known == {run.pk: ("train/loss", {}, 100), other.pk: ("train/loss", {"gpu": "0"}, 3)}
 
 
+def test_of_many_names_some_are_asked_for_and_training_comes_first(mate: Api, run: Run) -> None:
+    for name in ("a_layer/1", "b_layer/2", "val/loss"):
+        logged(run, *some_points(1, 2), name=name)
+    path = f"/series?run={run.pk}&names_only=true"
+    asked = {
+        "": ["a_layer/1", "b_layer/2", "train/loss", "val/loss"],
+        "&limit=3": ["train/loss", "val/loss", "a_layer/1"],
+        "&limit=1": ["train/loss"],
+        "&match=LAYER": ["a_layer/1", "b_layer/2"],
+        "&match=layer&limit=1": ["a_layer/1"],
+        "&name=val/loss&name=nothing": ["val/loss"],
+        "&match=%25": [],
+    }
+    for query, names in asked.items():
+        assert [one["name"] for one in mate("GET", path + query).json()["items"]] == names, query
+    assert "limit" in mate("GET", f"{path}&limit=0").json()["detail"]
+
+
 @pytest.mark.parametrize("path", ["/series", "/series/data"])
 def test_one_run_that_one_may_not_see_hides_all_and_is_not_named(path: str, as_: Any, run: Run, cast: Cast) -> None:
     answer = as_("mate")("GET", f"{path}?run={run.pk}&run=nothing")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from runs.models import Run
+from runs.records.points import read
 from runs.records.points.read import grid
 from tests.cast import Cast, make_run
 from tests.series import write_series
@@ -69,3 +70,15 @@ def test_what_is_not_finite_is_left_out_of_the_means(cast: Cast) -> None:
     run = make_run(cast)
     write_series(run, NAMES[0], [1.0, float("nan"), 3.0, float("inf")], labels={"rank": "0"})
     assert np.array_equal(grid(run.pk, NAMES[:1]).values[0, 0], [1.0, np.nan, 3.0, np.nan], equal_nan=True)
+
+
+def test_the_short_summary_of_a_wide_run_has_its_losses(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "MOST_SUMMARISED", 2)
+    wide, narrow = make_run(cast), make_run(cast)
+    for value, name in enumerate(("a", "b", "train/loss")):
+        write_series(wide, name, [value])
+    write_series(narrow, "a", [5])
+    found = read.short_summaries([wide.pk, narrow.pk, "nothing"])
+    names = {run: list(summary) for run, summary in found.items()}
+    assert names == {wide.pk: ["a", "train/loss"], narrow.pk: ["a"], "nothing": []}
+    assert found[wide.pk]["train/loss"]["last"] == 2.0

@@ -40,6 +40,9 @@ class Server:
         if not all(run in self.runs for run in runs):
             return route.fulfill(status=404)
         items = [{"run": run, "name": name, "labels": {}} for run in runs for name in self.runs[run]]
+        items = [one for one in items if asked.get("match", [""])[0] in one["name"]]
+        items = [one for one in items if one["name"] in asked.get("name", [one["name"]])]
+        items = items[: int(asked.get("limit", [len(items)])[0])]
         return route.fulfill(json={"items": items, "next": None} if url.path == "/api/v1/series" else {"id": runs[0]})
 
     def data(self, route: Route, asked: dict[str, list[str]]) -> None:

@@ -68,6 +68,28 @@ def tell(page: Page, run: str, *messages: str) -> None:
     page.evaluate("([run, all]) => all.forEach((one) => tell(run, one))", [run, [json.loads(one) for one in messages]])
 
 
+def test_of_very_many_series_the_first_are_listed_and_others_are_found(make: Make, page: Page) -> None:
+    make({"a": {f"layer{number}/weight": line(1) for number in range(6_200)}})
+    page.evaluate("() => store.list()")
+    assert page.evaluate("() => [store.names.size, store.listing.isPartial, store.listing.isCut('')]") == [
+        5000, True, True,
+    ]  # fmt: skip
+    page.evaluate("() => store.find('layer619')")
+    assert page.evaluate("() => [store.names.size, store.listing.isCut('layer619')]") == [5010, False]
+    page.evaluate("() => store.find(['layer6000/weight', 'nothing'])")
+    assert page.evaluate("() => [store.names.size, store.names.has('layer6000/weight')]") == [5011, True]
+    page.evaluate("() => store.find('weight')")
+    assert page.evaluate("() => store.listing.isCut('weight')")  # of these there are more than come at once
+
+
+def test_a_run_of_fewer_series_is_listed_whole(make: Make, page: Page) -> None:
+    make({"a": {f"layer{number}/weight": line(1) for number in range(5_000)}})
+    page.evaluate("() => store.list()")
+    assert page.evaluate("() => [store.names.size, store.listing.isPartial, store.listing.isCut('')]") == [
+        5000, False, False,
+    ]  # fmt: skip
+
+
 def test_names_that_are_wanted_together_come_in_one_answer(make: Make, page: Page) -> None:
     server = make({"a": {"loss": line(3), "rate": line(2)}, "b": {"loss": line(2, 5)}})
     page.evaluate("() => { store.want('loss'); store.want('rate'); store.want('loss'); }")

@@ -22,8 +22,8 @@ PLACE = """
   const elements = new Map();
   const made = (name) => Object.assign(document.createElement("article"), { textContent: name });
   const elementOf = (name) => elements.get(name) ?? elements.set(name, made(name)).get(name);
-  const show = (names, { pinned = [], collapsed = [], axis = "step" } = {}) =>
-    lay(host, template, planned(names, pinned), { collapsed, axis, elementOf });
+  const show = (names, { pinned = [], collapsed = [], axis = "step", isPartial = false } = {}) =>
+    lay(host, template, planned(names, pinned), { collapsed, axis, isPartial, elementOf });
   const words = (section, selector) => [...section.querySelectorAll(selector)].map((one) => one.textContent);
   const seen = () => [...host.children].map((one) => [...words(one, "h2"), one.open, ...words(one, "article")]);
 """
@@ -98,6 +98,20 @@ def test_a_section_is_folded_as_it_was_kept_and_one_without_charts_is_gone(ask_p
         }}""",
     )
     assert found == [[["train", True, "train/loss"], ["zeta", False, "zeta/2"]], [["zeta", True, "zeta/2"]]]
+
+
+def test_a_section_says_how_many_charts_it_has_only_where_all_are_listed(ask_page: Ask) -> None:
+    found = ask_page(
+        "charts/page/sections.js",
+        f"""({{lay, planned}}) => {{ {PLACE}
+          host.replaceChildren();
+          show(["zeta/1", "zeta/2"]);
+          const whole = words(host, ".count");
+          show(["zeta/1", "zeta/2"], {{ isPartial: true }});
+          return [whole, words(host, ".count")];
+        }}""",
+    )
+    assert found == [["2"], [""]]
 
 
 def test_markup_in_a_prefix_is_text(ask_page: Ask, page: Page) -> None:
