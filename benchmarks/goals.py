@@ -63,6 +63,7 @@ SWEEP_SEARCH = Goal(AT_LEAST, 3, of="ratio")  # steps until near the best known,
 SWEEP_SUGGESTION = Goal(AT_MOST, 200)  # milliseconds, after 10,000 trials
 SWEEP_POPULATION = Goal(AT_LEAST, 1, of="ratio")  # its loss against the best member with a constant rate
 SWEEP_PAGE = Goal(AT_MOST, 1_000)  # milliseconds until its first rows and pictures are drawn, 10,000 trials
+ADVICE = Goal(AT_LEAST, 8)  # of ten runs with known faults
 DOOR_EVENTS = Goal(AT_LEAST, 20, of="ratio")  # a folder of a million points, against TensorBoard's EventAccumulator
 DOOR_BATCH = Goal(AT_LEAST, 10, of="ratio")  # 1,000 metrics of MLflow's client, against MLflow's server
 DOOR_HISTORY = Goal(AT_LEAST, 5, of="ratio")  # points a second as a frame, against MLflow's
