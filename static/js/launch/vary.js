@@ -143,6 +143,7 @@ export function mount(card) {
   }
 
   for (const entry of JSON.parse(card.dataset.entries || "[]")) add(entry);
+  for (const room of all(form, ".vary-room")) room.replaceWith(...room.children);
   show();
   summary.addEventListener("click", onSummary);
   form.addEventListener("click", onClick);
