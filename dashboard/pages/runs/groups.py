@@ -152,7 +152,6 @@ def _number(name: str, value: float | None) -> str:
 
 def _figure(name: str, figure: GroupFigure) -> str:
     best, mean, low, high = (_number(name, one) for one in (figure.best, figure.mean, figure.low, figure.high))
-    return (
-        f'<span class="grid-figure" title="of {figure.count:,} runs"><b>best {escape(best)}</b><span>mean'
-        f" {escape(mean)}, {escape(low)} to {escape(high)}</span></span>"
-    )
+    spread = f"<span>mean {escape(mean)}, {escape(low)} to {escape(high)}</span>" if figure.count > 1 else ""
+    runs = f"{figure.count:,} run{'' if figure.count == 1 else 's'}"
+    return f'<span class="grid-figure" title="of {runs}"><b>best {escape(best)}</b>{spread}</span>'

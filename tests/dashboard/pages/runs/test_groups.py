@@ -45,7 +45,7 @@ def test_groups_say_how_many_runs_they_have_and_what_these_reached(cast: Cast, a
     text = text_of(client, sort="summary.val/loss.min")
     assert lines(text) == [
         "batch_size 8 2 runs best 2 mean 2.50, 2 to 3",
-        "batch_size 16 2 runs best 2.50 mean 2.50, 2.50 to 2.50",
+        "batch_size 16 2 runs best 2.50",
     ]
     assert "4 runs in 2 groups" in " ".join(text.split()) and ">a</a>" not in text
     assert lines(text_of(client, sort="-train.batch_size"))[0].startswith("batch_size 16")
