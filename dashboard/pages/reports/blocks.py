@@ -69,7 +69,7 @@ def read_block(kind: str, text: str, viewer: Someone, project: Project, seen: Qu
     """Return what the block shows now of the runs that are ``seen``. Raises BlockError."""
     asked = _asked(kind, text)
     runs, num_hidden, has_more = _runs(asked, viewer, project, seen)
-    colours = colours_apart(viewer, runs)
+    colours = colours_apart(viewer, runs, is_kept=kind == "chart")
     try:
         shown = READERS[kind](asked, runs) if runs else {"columns": [], "parts": []}
     except FilterError as error:
