@@ -47,3 +47,8 @@ startForms();
 startKeys();
 startAges();
 mountAll(document);
+// On a phone the tabs are wider than the page; the open one is in view.
+for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
+  const tabs = /** @type {HTMLElement} */ (tab.parentElement);
+  tabs.scrollLeft += tab.getBoundingClientRect().right - tabs.getBoundingClientRect().right + 24;
+}
