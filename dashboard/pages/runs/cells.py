@@ -102,7 +102,7 @@ KINDS: dict[str, Kind] = {
     "project": Kind("Project", 110, lambda seen: escape(seen.row.run.project.name)),
     "created": Kind("When", 88, lambda seen: _muted(drawn.age(seen.row.run.created_at)), phone=""),
     "ended": Kind("Ended", 96, lambda seen: _muted(drawn.age(seen.row.run.ended_at))),
-    "duration": Kind("Took", 84, lambda seen: _muted(numbers.duration(seen.row.duration_s)), is_number=True, phone=""),
+    "duration": Kind("Took", 96, lambda seen: _muted(numbers.duration(seen.row.duration_s)), is_number=True, phone=""),
     "tag": Kind("Tags", 160, lambda seen: _tags(seen, 10) or drawn.NOTHING),
     "id": Kind("Id", 110, lambda seen: f'<code class="xs">{seen.row.run.pk}</code>'),
     "mfu": Kind("MFU", 72, lambda seen: seen.row.mfu or drawn.NOTHING, is_number=True),
