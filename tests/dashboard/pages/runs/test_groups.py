@@ -43,10 +43,7 @@ def lines(text: str) -> list[str]:
 def test_groups_say_how_many_runs_they_have_and_what_these_reached(cast: Cast, as_user: AsUser) -> None:
     client = as_user(cast.viewer)
     text = text_of(client, sort="summary.val/loss.min")
-    assert lines(text) == [
-        "batch_size 8 2 runs best 2 mean 2.50, 2 to 3",
-        "batch_size 16 2 runs best 2.50",
-    ]
+    assert lines(text) == ["batch_size 8 2 runs best 2 mean 2.50, 2 to 3", "batch_size 16 2 runs best 2.50"]
     assert "4 runs in 2 groups" in " ".join(text.split()) and ">a</a>" not in text
     assert lines(text_of(client, sort="-train.batch_size"))[0].startswith("batch_size 16")
     assert re.findall(r'<td[^>]* data-label="val/loss min"[^>]*><span class="grid-figure"', text)
