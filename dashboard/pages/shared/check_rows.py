@@ -58,5 +58,5 @@ def _figure(value: float | None, unit: str) -> str:
     if value is None:
         return ""
     if unit == "s":
-        return f"{1000 * value:,.2f} ms" if abs(value) < 1 else f"{value:,.1f} s"
+        return f"{round(1000 * value, 2) + 0.0:,.2f} ms" if abs(value) < 1 else f"{value:,.1f} s"
     return FORMATS[unit](value) if unit in FORMATS else number(value, unit)
