@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from runs.models import Attempt, Node, Placement, Run
 
+UNSEEN = ("go", "trace", "stop", "growth", "cause", "failure", "alarms")  # of an attempt, what no list shows
+
 
 class Newest(NamedTuple):
     """``placements`` have their node and their attempt at hand."""
@@ -32,11 +34,11 @@ def ranks_of_all(run_ids: Sequence[str]) -> dict[str, list[int]]:
 def newest_of_all(runs: Sequence[Run]) -> dict[str, Newest]:
     """Return the newest attempt of each run by the run's id."""
     by_run = {run.pk: run for run in runs}
-    newest = {one.run_id: one for one in Attempt.objects.filter(run__in=list(by_run)).order_by("number")}
+    newest = {one.run_id: one for one in Attempt.objects.defer(*UNSEEN).filter(run__in=list(by_run)).order_by("number")}
     attempts = {attempt.pk: attempt for attempt in newest.values()}
-    placements = list(Placement.objects.filter(attempt__in=list(attempts))) if attempts else []
+    placements = list(Placement.objects.defer("gained").filter(attempt__in=list(attempts))) if attempts else []
     ids = {one.node_id for one in placements}
-    nodes = Node.objects.defer("inventory", "health", "self_check", "standby").in_bulk(ids)
+    nodes = Node.objects.only("name").in_bulk(ids)
     parts: dict[str, list[Placement]] = {attempt_id: [] for attempt_id in attempts}
     for one in placements:
         one.attempt, one.node = attempts[one.attempt_id], nodes[one.node_id]

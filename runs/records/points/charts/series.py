@@ -195,7 +195,8 @@ def row_figures(run_ids: Sequence[str], name: str, points: int, medians: Sequenc
 
 def _one_of_each(run_ids: Sequence[str], names: Collection[str]) -> dict[tuple[str, str], Series]:
     """Return one series by run and name: the one without labels, else the one with the newest point."""
-    rows = Series.objects.filter(run_id__in=run_ids, name__in=names).order_by("last_attempt", "last_time", "id")
+    rows = Series.objects.defer("labels", "first_step", "min", "max").filter(run_id__in=run_ids, name__in=names)
+    rows = rows.order_by("last_attempt", "last_time", "id")
     return {(row.run_id, row.name): row for row in sorted(rows, key=lambda row: row.labels_key == "{}")}
 
 
