@@ -54,12 +54,12 @@ def _rows(runs: Sequence[Run], fields: Sequence[Field]) -> Iterator[tuple[str, t
     def cell(run: Run, field: Field) -> Cell:
         match field.kind:
             case "spec" | "config":
-                return _plain(_at(getattr(run, field.kind), field.path))
+                return plain(_at(getattr(run, field.kind), field.path))
             case "summary" if field.statistic == MEAN:
-                return _plain(means[field.series].get(run.pk))
+                return plain(means[field.series].get(run.pk))
             case "summary":
                 summary = figures[field.series][run.pk].get(field.series)
-                return _plain(summary[cast(Statistic, field.statistic)]) if summary else None
+                return plain(summary[cast(Statistic, field.statistic)]) if summary else None
             case "project":
                 return projects.get(run.project_id)
             case "user":
@@ -82,7 +82,7 @@ def _at(document: Any, path: Sequence[str]) -> Any:
     return document
 
 
-def _plain(value: Any) -> Cell:
+def plain(value: Any) -> Cell:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -273,5 +273,5 @@ def _leaves(document: Any, prefix: str = "") -> Iterator[tuple[str, Cell]]:
             continue  # no path leads there
         if isinstance(value, dict):
             yield from _leaves(value, f"{prefix}{key}.") if prefix.count(".") < MAX_DEPTH else ()
-        elif (cell := _plain(value)) is not None:
+        elif (cell := plain(value)) is not None:
             yield f"{prefix}{key}", cell

@@ -59,13 +59,14 @@ def find_runs(
         runs = runs.filter(has_words(words))
     if fitting:
         runs = runs.filter(condition(fitting, timezone.now()))
-    if not has_trials:
-        words = words or fitting.strip()
-        same = {"run": OuterRef("pk")}
-        is_trial = Q(Exists(Trial.objects.filter(**same))) | Q(Exists(TrialRun.objects.filter(**same)))
-        shown = ~is_trial | IS_BEST if has_best else ~is_trial
-        runs = runs.filter(shown | Q(pk=words) if words else shown)
-    return runs
+    return runs if has_trials else without_trials(runs, words or fitting.strip(), has_best=has_best)
+
+
+def without_trials(runs: QuerySet[Run], words: str, *, has_best: bool) -> QuerySet[Run]:
+    same = {"run": OuterRef("pk")}
+    is_trial = Q(Exists(Trial.objects.filter(**same))) | Q(Exists(TrialRun.objects.filter(**same)))
+    shown = ~is_trial | IS_BEST if has_best else ~is_trial
+    return runs.filter(shown | Q(pk=words) if words else shown)
 
 
 class Trials(NamedTuple):

@@ -26,6 +26,7 @@ from runs.rights.access import Someone
 OF_GROUPS = 176  # pixels
 MAX_TAGS = 3  # of a run, shown in its row
 SPARK = "spark:"
+LAST_LOSS = f"summary.{LOSS}.last"
 DEFAULT = ("status", "progress", "spark:train/loss", "summary.train/loss.last", "throughput", "ranks", "user",
            "created", "duration")  # fmt: skip
 ID, NAME = "RUN-ID", "RUN-NAME"
@@ -119,6 +120,8 @@ def kind_of(name: str) -> Kind:
     if name.startswith(SPARK):
         series = name.removeprefix(SPARK)
         return Kind(series, 104, lambda seen: drawn.sparkline(_spark(seen, series), series))
+    if name == LAST_LOSS:  # every row has it
+        return Kind(f"{LOSS} last", 116, lambda seen: _figure(finding.plain(seen.row.loss), LOSS), True, "")
     if read_field(FilterText(name, 0)).kind == "summary":
         series, _, statistic = name.removeprefix("summary.").rpartition(".")
         return Kind(f"{series} {statistic}", 116, lambda seen: _figure(seen.values.get(name), series), True, "")
@@ -182,7 +185,7 @@ def lines(
     edges = colouring.of_runs(runs) if colouring else {}
     found = coloured(user, rows(runs, now=timezone.now()))
     ids, runs_url = [run.pk for run in runs], reverse("runs")
-    asked = [column.name for column in view.columns if is_of_field(column.name)]
+    asked = [column.name for column in view.columns if is_of_field(column.name) and column.name != LAST_LOSS]
     values = finding.values(runs, asked) if asked else {}
     sparks = _sparks(ids, [one.name.removeprefix(SPARK) for one in view.columns if one.name.startswith(SPARK)])
     made = []

@@ -47,7 +47,7 @@ from runs.finding import columns as finding
 from runs.finding.fields import FIXED
 from runs.finding.index import Building
 from runs.finding.language import FilterError
-from runs.presenting.listing import BadQuery, Trials, trials_among
+from runs.presenting.listing import BadQuery, Trials, trials_among, without_trials
 from runs.rights.access import Permission, projects_with
 from runs.rights.access.operations import lists
 from runs.values.status import Status
@@ -123,7 +123,9 @@ def table(request: HttpRequest) -> HttpResponse:
 
 
 def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked) -> None:
-    runs = runs_of(request, asked, has_best=not by)
+    runs = every = runs_of(request, {**asked, "trials": "1"})
+    if not has_trials(asked):
+        runs = without_trials(every, asked["filter"].strip(), has_best=not by)
     try:
         listed = _folded(request, asked, Listed(runs, looked.sorts))
         found = listed.window(0, WINDOW)
@@ -147,7 +149,7 @@ def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked)
             looked.notices.append(f"{error.message} The rows have no colours.")
         looked.rows = _lines(request, asked, found, shown, may_act_in, looked.colouring)
     if not has_trials(asked):
-        looked.hidden = trials_among(runs_of(request, {**asked, "trials": "1"}), words=asked["filter"])
+        looked.hidden = trials_among(every, words=asked["filter"])
 
 
 def _folded(request: HttpRequest, asked: Asked, listed: Listed) -> folding.Folded:
