@@ -18,9 +18,9 @@ MOST_ROWS = 200_000  # that one scrolls through
 AT_FIRST = 2_000  # that are counted for the page itself; its script asks for the others
 MOST_NEW = 200
 # What rows show and offer: a run has three times as many columns.
-OF_ROWS = ("name", "project__name", "created_by__username", "created_by__first_name", "created_by__last_name", "status",
-           "wanted", "reason_code", "reason_sentence", "tags", "spec", "config", "local_id", "node_counts", "created_at",
-           "started_at", "ended_at", "archived_at")  # fmt: skip
+OF_ROWS = ("name", "project__name", "created_by__username", "created_by__first_name", "created_by__last_name",
+           "status", "wanted", "reason_code", "reason_sentence", "tags", "spec", "config", "local_id", "node_counts",
+           "created_at", "started_at", "ended_at", "archived_at")  # fmt: skip
 
 
 class Number(NamedTuple):
