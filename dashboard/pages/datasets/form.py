@@ -82,10 +82,6 @@ def _cluster(request: HttpRequest, values: dict[str, str]) -> Cluster:
         raise ValidationError({"cluster": str(error)}) from None
 
 
-def _sources_with(name: str) -> list[str]:
-    return [source for source in SOURCES if name in options_of(source)]
-
-
 def _option_names() -> list[str]:
     return list(dict.fromkeys(name for source in SOURCES for name in options_of(source)))
 
@@ -105,7 +101,7 @@ class SourceOption(NamedTuple):
 def _options(values: dict[str, str], problems: dict[str, str]) -> list[SourceOption]:
     made = []
     for name in _option_names():
-        sources = _sources_with(name)
+        sources = [source for source in SOURCES if name in options_of(source)]
         info = options_of(sources[0])[name]
         only = " ".join(f"for-{source}" for source in sources)
         problem, default = problems.get(name, ""), str(info.default)

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote
 
 from django.urls import reverse
 
 from dashboard.pages.shared.estimate import ASSUMED, spans
 from runs.models import Placement, Run
-from runs.presenting.advice import advice_of
+from runs.presenting.advice import Advice, advice_of
 from runs.presenting.measured import Measured, measured_of
 from runs.records.metrics.progress import facts_of
 from runs.records.time_use.sums import times_shown
@@ -40,15 +40,6 @@ class Row(NamedTuple):
     range: str = ""  # in which the measured value should lie; empty where nothing says so
 
 
-class AdviceView(NamedTuple):
-    """``url`` leads to the form, filled in; empty where no field changes it."""
-
-    measured: str
-    change: str
-    gain: str
-    url: str
-
-
 class PlanTab(NamedTuple):
     time: list[Row]
     rates: list[Row]
@@ -74,8 +65,9 @@ def plan_tab(run: Run) -> PlanTab:
     )
 
 
-def advice_tab(run: Run, now: datetime) -> list[AdviceView]:
-    """Return the changes that a run's measurements advise, once it has ended."""
+def advice_tab(run: Run, now: datetime) -> list[tuple[Advice, str]]:
+    """Return the changes that a run's measurements advise, once it has ended, each with the address of the form, filled
+    in; it is empty where no field changes it."""
     time = times_shown([run], now).get(run.pk)
     attempt = run.attempts.order_by("-number").first()
     if run.ended_at is None or time is None or attempt is None:
@@ -83,16 +75,8 @@ def advice_tab(run: Run, now: datetime) -> list[AdviceView]:
     placements = list(attempt.placements.select_related("node"))
     limits = [limit for one in placements if (limit := _bytes_of_a_rank(one))]
     found = advice_of(run.spec, measured_of(run), time, len(placements), min(limits, default=None))
-    launch = reverse("launch")
-    return [
-        AdviceView(
-            one.measured,
-            one.change,
-            percent(one.gain),
-            f"{launch}?{urlencode({'from': f'change:{run.pk}@{json.dumps(one.changes)}'})}" if one.changes else "",
-        )
-        for one in found
-    ]
+    form = f"{reverse('launch')}?from=change:{run.pk}@"
+    return [(one, form + quote(json.dumps(one.changes)) if one.changes else "") for one in found]
 
 
 def _bytes_of_a_rank(placement: Placement) -> float | None:
@@ -154,7 +138,13 @@ def _rate_rows(predicted: EstimateDocument, measured: Measured | None) -> Iterat
     found_bytes = measured and measured["sent_bytes"]
     yield _row("Sent in a step", "by the busiest rank", predicted.get("sent_bytes"), found_bytes, size, sent, sent)
     found_flops = measured and measured["flops_per_step"]
-    yield _row("Model FLOPs in a step", "over all ranks", predicted.get("flops_per_step"), found_flops, _flops)
+    yield _row(
+        "Model FLOPs in a step",
+        "over all ranks",
+        predicted.get("flops_per_step"),
+        found_flops,
+        lambda one: scaled(one, "FLOP"),
+    )
     if bubble := predicted.get("bubble"):
         yield _row("Pipeline bubble", "as a share of a step; measured, it is in communication", bubble, None, percent)
     if measured and measured["mfu"] is not None:
@@ -226,10 +216,6 @@ def _rounded(value: float | None) -> int | None:
     return None if not value or value <= 0 else round(math.log(value, ALIKE))
 
 
-def _flops(value: float) -> str:
-    return scaled(value, "FLOP")
-
-
 class ActivationRow(NamedTuple):
     name: str
     changes: list[str]
@@ -238,10 +224,8 @@ class ActivationRow(NamedTuple):
 
 
 class WidthTransfer(NamedTuple):
-    widths: list[int]
+    found: CoordinateFacts
     lines: list[ActivationRow]
-    steps: int
-    optimizer: str
     sentence: str
     is_steep: bool
 
@@ -255,14 +239,8 @@ def width_transfer(run: Run) -> WidthTransfer | None:
     if found is None or not found.widths:
         return None
     lines = [_activation_row(name, changes, found.powers.get(name, 0.0)) for name, changes in found.changes.items()]
-    return WidthTransfer(
-        widths=found.widths,
-        lines=lines,
-        steps=found.steps,
-        optimizer=found.optimizer,
-        sentence=_transfer_sentence(lines, int(model["base_width"]), int(model.get("width") or 0)),
-        is_steep=any(one.is_steep for one in lines),
-    )
+    sentence = _transfer_sentence(lines, int(model["base_width"]), int(model.get("width") or 0))
+    return WidthTransfer(found, lines, sentence, any(one.is_steep for one in lines))
 
 
 def _activation_row(name: str, changes: list[float], power: float) -> ActivationRow:

@@ -71,18 +71,17 @@ def note(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 def _suggested(run: Run) -> dict[str, int | str]:
-    attempt = run.attempts.order_by("-number").first()
-    if attempt is None or not attempt.alarms:
+    alarm = alarm_note(run.attempts.order_by("-number").first())
+    if alarm is None:
         return {"to": "", "first": "", "last": ""}
-    first, last = skipped_for(attempt.known_alarms[-1])
-    found = checkpoints.newest_up_to(run.pk, first - 1)
-    return {"to": found.step if found else 0, "first": first, "last": last}
+    found = checkpoints.newest_up_to(run.pk, alarm.first - 1)
+    return {"to": found.step if found else 0, "first": alarm.first, "last": alarm.last}
 
 
-def _whole(name: str, text: str) -> int:
+def _whole(name: str, text: str, accepted: str = "a step, such as 120") -> int:
     text = text.strip()
     if not (text.isascii() and text.isdecimal() and len(text) < 16):
-        raise SpecError([Problem(name, f"{text[:40]!r} is no step; accepted: a whole number")])
+        raise SpecError([Problem(name, f"{text[:40]!r} is no whole number; accepted: {accepted}")])
     return int(text)
 
 
@@ -130,7 +129,6 @@ class Stretch(NamedTuple):
     nodes: str
     first_step: int | None
     started_at: datetime
-    ended_at: datetime | None
     why: str  # it ended
     x: float
     width: float
@@ -176,7 +174,6 @@ def _stretch(
         nodes=", ".join(one.node.name for one in attempt.placements.all()),
         first_step=first,
         started_at=attempt.created_at,
-        ended_at=attempt.ended_at,
         why=attempt.reason_sentence,
         x=round(left, 1),
         width=round(max(LEAST_WIDTH, right - left), 1),
@@ -213,7 +210,8 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
         context = {"run": run, "steps": STEPS, "max_steps": MAX_STEPS, "world": attempt.world_size if attempt else 1}
         return show(request, "runs/trace.html", context, fragments={"dialog": "runs/_trace.html"})
     try:
-        steps, ranks = _whole_number("steps", request.POST["steps"]), _ranks(request.POST.get("ranks", ""))
+        steps = _whole("steps", request.POST["steps"], f"1 to {MAX_STEPS}")
+        ranks = _ranks(request.POST.get("ranks", ""))
         asked = actions.trace_run(actor=person(request), run=run, steps=steps, ranks=ranks)
     except SpecError as error:
         return refusal(request, 422, "; ".join(map(str, error.errors)))
@@ -227,11 +225,4 @@ def _ranks(text: str) -> Ranks:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if words in ([], ["all"]):
         return "all"
-    return [_whole_number("ranks", word) for word in words]
-
-
-def _whole_number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        accepted = "all, or numbers such as 0, 2" if name == "ranks" else f"1 to {MAX_STEPS}"
-        raise SpecError([Problem(name, f"{text[:40]!r} is no whole number; accepted: {accepted}")])
-    return int(text)
+    return [_whole("ranks", word, "all, or numbers such as 0, 2") for word in words]

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 
 from django.utils.safestring import SafeString, mark_safe
 
-from trainyard.formats.figures import count, duration, metric, number, percent, size
+from trainyard.formats.figures import count, duration, metric, number, percent, seconds, size, speed
 
-__all__ = ["age", "age_element", "count", "duration", "metric", "number", "percent", "setting", "size"]
+__all__ = ["age", "age_element", "count", "duration", "metric", "number", "percent", "seconds", "setting"]
+__all__ += ["size", "speed"]
 
 
 def setting(value: object) -> str:
