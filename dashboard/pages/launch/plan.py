@@ -194,7 +194,7 @@ def draw(spec: Spec, names: Sequence[str] = (), chosen: str = "") -> Drawing:
     for node in range(num_boxes):
         name = names[node] if node < len(names) else f"node {node + 1}"
         boxes.append(Box(name, [_rank(node * each + at, name, mesh, chosen) for at in range(shown)], each - shown))
-    axes = [_axis(spec, axis, degree) for axis, degree in used.items() if isinstance(spec, RecipeSpec)]
+    axes = [axis_row(spec, axis, degree) for axis, degree in used.items() if isinstance(spec, RecipeSpec)]
     density = "" if shown * num_boxes <= MANY or not chosen else "is-dense" if shown <= 16 else "is-dense is-wide"
     return Drawing(boxes, num_nodes, spec.world_size(), num_nodes - num_boxes, axes, chosen, density)
 
@@ -213,7 +213,7 @@ def _rank(number: int, node: str, mesh: Mesh | None, chosen: str) -> Rank:
     return Rank(number, f"{chosen[0]}{at}", at % NUM_COLOURS + 1, words)
 
 
-def _axis(spec: RecipeSpec, axis: str, degree: int) -> AxisRow:
+def axis_row(spec: RecipeSpec, axis: str, degree: int) -> AxisRow:
     sentence = of_axis(axis).sentence(spec, degree)
     if axis == "data":  # which is said by the strategy that changes how copies agree, where there is one
         sentence = "".join(way.clause(spec, degree) for way in used(spec, spec.mesh())) or sentence

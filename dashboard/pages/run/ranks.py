@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from dashboard.pages.run.evidence import CAUSE_WORDS
 from dashboard.pages.shared.check_rows import CheckTable, check_table
-from dashboard.pages.shared.estimate import Slice
+from dashboard.pages.shared.estimate import Slice, slices_of
 from runs.ingest.commit import REST
 from runs.life.hangs.sentences import stacks_text
 from runs.life.watching.scores import WAITING
+from runs.life.watching.words import slow_sentence
 from runs.models import Attempt, Placement, Run
 from runs.records.metrics.models import Fact, Producer
 from runs.records.metrics.progress import facts_of
@@ -45,7 +46,8 @@ class Rank(NamedTuple):
     started_at: datetime | None
     duration_s: float | None
     error: str
-    place: list[int]  # its coordinates on the attempt's axes
+    place: Mapping[str, int] = {}  # its coordinates on the attempt's axes
+    slow: str = ""  # the sentence of the watch for stragglers, where it keeps the others waiting
 
 
 class AttemptView(NamedTuple):
@@ -73,8 +75,8 @@ def processes_elsewhere(run: Run) -> list[Producer]:
 
 
 def _view(attempt: Attempt, spec: SpecDocument) -> AttemptView:
-    mesh = _mesh(spec, attempt.world_size)
-    ranks = _ranks(attempt, mesh)
+    mesh = mesh_of(spec, attempt.world_size)
+    ranks = ranks_of(attempt, mesh)
     found = measures(attempt, {one.rank: one.node for one in ranks}, spec, mesh)
     cause, hang = attempt.known_cause, attempt.known_hang
     word = CAUSE_WORDS[cause.cause_class] if cause else ""
@@ -86,7 +88,7 @@ def _view(attempt: Attempt, spec: SpecDocument) -> AttemptView:
     return AttemptView(attempt, placements, ranks, axes, found, word, hang, stacks, checks, images)
 
 
-def _mesh(spec: SpecDocument, world_size: int) -> Mesh | None:
+def mesh_of(spec: SpecDocument, world_size: int) -> Mesh | None:
     """Return the mesh of an attempt's ranks; None for a script, and where the degrees give no such world."""
     try:
         found = read_spec(spec)
@@ -95,25 +97,21 @@ def _mesh(spec: SpecDocument, world_size: int) -> Mesh | None:
         return None
 
 
-def _ranks(attempt: Attempt, mesh: Mesh | None) -> list[Rank]:
-    made = []
+def ranks_of(attempt: Attempt, mesh: Mesh | None) -> list[Rank]:
+    slow = {one.rank: slow_sentence([one], num_ranks=attempt.world_size) for one in attempt.stragglers}
+    used, made = mesh.used if mesh else {}, []
     for placement in attempt.placements.all():
         reported = {rank.rank: rank for rank in placement.reported.ranks}
         for local in range(placement.num_ranks):
             rank = placement.first_rank + local
             report = reported.get(rank) or RankReport(rank=rank)
-            made.append(_rank(rank, local, placement, report, attempt, _place(mesh, rank)))
+            at = mesh.coordinates_of(rank) if mesh and rank < mesh.world_size else {}
+            place = {axis: at[axis] for axis in used if at}
+            made.append(_rank(rank, local, placement, report, attempt)._replace(place=place, slow=slow.get(rank, "")))
     return made
 
 
-def _place(mesh: Mesh | None, rank: int) -> list[int]:
-    if mesh is None or rank >= mesh.world_size:
-        return []
-    at = mesh.coordinates_of(rank)
-    return [at[axis] for axis in mesh.used]
-
-
-def _rank(rank: int, local: int, placement: Placement, report: RankReport, attempt: Attempt, place: list[int]) -> Rank:
+def _rank(rank: int, local: int, placement: Placement, report: RankReport, attempt: Attempt) -> Rank:
     started, ended = _moment(report.started_at), _moment(report.ended_at)
     state, colour = _state(report, placement, attempt)
     error = report.error
@@ -127,7 +125,6 @@ def _rank(rank: int, local: int, placement: Placement, report: RankReport, attem
         started,
         (ended - started).total_seconds() if started and ended else None,
         f"{error.type or ''}: {error.message or ''}".strip(": ") if error else "",
-        place,
     )
 
 
@@ -166,12 +163,10 @@ def _moment(seconds: float | None) -> datetime | None:
 class RankMeasures(NamedTuple):
     rank: int
     node: str
+    data: MeasuredFacts
     slices: list[Slice]
     step: str
     waits: str
-    rows: int | None
-    peak_bytes: float | None
-    sent_bytes: float | None
     mfu: str
     is_slow: bool
 
@@ -214,31 +209,11 @@ def measures(attempt: Attempt, nodes: Mapping[int, str], spec: SpecDocument, mes
 
 
 def _measure_of_rank(rank: int, node: str, data: MeasuredFacts, *, is_slow: bool) -> RankMeasures:
-    phases = {name: data.phases.get(name, 0.0) for name in PHASES}
-    total = sum(phases.values()) or 1.0
-    return RankMeasures(
-        rank,
-        node,
-        _slices(phases, total),
-        seconds(data.step_time_s or 0.0),
-        percent(phases[WAITING] / total),
-        data.rows,
-        data.peak_memory_bytes,
-        data.sent_bytes,
-        percent(data.mfu),
-        is_slow,
-    )
-
-
-def _slices(phases: Mapping[str, float], total: float) -> list[Slice]:
-    made, left = [], 0.0
-    for name, (label, words, colour) in PHASES.items():
-        width = 100 * phases[name] / total
-        if phases[name] > 0:
-            text = f"{seconds(phases[name])}, {percent(phases[name] / total)}"
-            made.append(Slice(label, words, colour, text, f"{left:.2f}%", f"{width:.2f}%"))
-        left += width
-    return made
+    total = sum(data.phases.get(name, 0.0) for name in PHASES) or 1.0
+    parts = [(data.phases.get(name, 0.0), *words) for name, words in PHASES.items()]
+    slices = slices_of(parts, total, lambda value: f"{seconds(value)}, {percent(value / total)}")
+    waits = percent(data.phases.get(WAITING, 0.0) / total)
+    return RankMeasures(rank, node, data, slices, seconds(data.step_time_s or 0.0), waits, percent(data.mfu), is_slow)
 
 
 def _could_balance(spec: SpecDocument, mesh: Mesh | None) -> bool:

@@ -16,7 +16,7 @@ from dashboard.pages.run import ranks as ranks_table
 from dashboard.pages.run.curves import offer_of
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import advice_tab, plan_tab, width_transfer
-from dashboard.pages.run.system import machines_of
+from dashboard.pages.run.system import drawing_of, machines_of
 from dashboard.pages.run.verbs import nodes_over_time
 from dashboard.pages.shared.bands import bands_context
 from dashboard.pages.shared.chart_runs import chart_runs, charts_context
@@ -96,8 +96,11 @@ def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
 def system(request: HttpRequest, run_id: str) -> HttpResponse:
     """Show the machines on which it trains: they are named to whoever may see the run, as on its Ranks."""
     run = get_run(request, run_id)
-    machines, num_machines = machines_of(run, timezone.now())
-    context = {**around(request, run, "system"), "machines": machines, "num_machines": num_machines}
+    context = around(request, run, "system")
+    if attempt := run.attempts.order_by("-number").prefetch_related("placements__node").first():
+        machines = machines_of(attempt, timezone.now())
+        context |= {"attempt": attempt, "machines": machines, "num_machines": len(attempt.placements.all())}
+        context["drawing"] = drawing_of(attempt, run.spec, machines)
     return show(request, "runs/system.html", context, fragments={**HEADER, "system": "runs/_system.html"})
 
 

@@ -1,5 +1,5 @@
-// The drawing of the mesh: says in words where the rank stands that one points at or that has the focus; arrow keys
-// move on.
+// A drawing of parts, such as the ranks of a mesh: says in words what the part is that one points at or that has the
+// focus, and lights up the ranks that belong to it; arrow keys move on.
 import { all, need, put } from "../shared/dom.js";
 
 /** @param {HTMLElement} drawing */
@@ -11,42 +11,45 @@ export function mount(drawing) {
   /** @type {HTMLElement | null} */
   let shown = null;
 
-  /** @param {HTMLElement | null} rank */
-  function show(rank) {
-    shown = rank;
-    put(line, rank?.isConnected ? (rank.firstElementChild?.textContent ?? hint) : hint);
+  /** @param {HTMLElement | null} part */
+  function show(part) {
+    shown = part;
+    put(line, part?.isConnected ? (part.firstElementChild?.textContent ?? hint) : hint);
+    const lit = new Set(part?.dataset.ranks?.split(" "));
+    for (const one of all(drawing, "[data-rank]")) one.classList.toggle("is-lit", lit.has(`${one.dataset.rank}`));
   }
   /** @param {EventTarget | null} target @returns {HTMLElement | null} */
-  function rankAt(target) {
-    return target instanceof Element ? target.closest(".mesh-rank") : null;
+  function partAt(target) {
+    return target instanceof Element ? target.closest("[data-part]") : null;
   }
   /** @param {Event} event */
   function onPoint(event) {
-    show(rankAt(event.target) ?? rankAt(document.activeElement));
+    show(partAt(event.target) ?? partAt(document.activeElement));
   }
   /** @param {Event} event */
   function onFocus(event) {
-    const rank = rankAt(event.target);
-    if (!rank) return;
-    for (const other of all(drawing, ".mesh-rank")) if (other.tabIndex === 0) other.tabIndex = -1;
-    rank.tabIndex = 0;
-    show(rank);
+    const part = partAt(event.target);
+    if (!part) return;
+    for (const other of all(drawing, "[data-part]")) if (other.tabIndex === 0) other.tabIndex = -1;
+    part.tabIndex = 0;
+    show(part);
   }
   function onLeave() {
-    show(drawing.contains(document.activeElement) ? rankAt(document.activeElement) : null);
+    show(drawing.contains(document.activeElement) ? partAt(document.activeElement) : null);
   }
   /** @param {KeyboardEvent} event */
   function onKey(event) {
     const step = steps[event.key];
-    const rank = rankAt(event.target);
-    if (!step || !rank) return;
+    const part = partAt(event.target);
+    if (!step || !part) return;
     event.preventDefault();
-    const ranks = all(drawing, ".mesh-rank");
-    ranks[Math.min(ranks.length - 1, Math.max(0, ranks.indexOf(rank) + step))].focus();
+    const parts = all(drawing, "[data-part]");
+    parts[Math.min(parts.length - 1, Math.max(0, parts.indexOf(part) + step))].focus();
   }
 
   const changes = new MutationObserver(() => show(shown)); // the drawing is patched while one looks at it
-  changes.observe(need(drawing, ".mesh"), { subtree: true, childList: true, characterData: true });
+  const what = { subtree: true, childList: true, characterData: true, attributeFilter: ["class"] };
+  changes.observe(need(drawing, "[data-parts]"), what);
   drawing.addEventListener("pointerover", onPoint);
   drawing.addEventListener("pointerleave", onLeave);
   drawing.addEventListener("focusin", onFocus);
