@@ -3,14 +3,12 @@ promises, and the share that it saves when the run is trained again with it."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from benchmarks import goals
 from benchmarks.load.list_requests import open_site
@@ -140,12 +138,8 @@ def advice_of(run: str) -> list[tuple[str, float, JsonObject]]:
     from dashboard.pages.run.plan import advice_tab
     from runs.models import Run
 
-    found = []
-    for one in advice_tab(Run.objects.get(pk=run), timezone.now()):
-        source = parse_qs(urlsplit(one.url).query).get("from", [""])[0]
-        changes = json.loads(source.partition("@")[2] or "{}")
-        found.append((f"{one.measured} {one.change}", float(one.gain.rstrip(" %")), changes))
-    return found
+    found = advice_tab(Run.objects.get(pk=run), timezone.now())
+    return [(f"{one.measured} {one.change}", 100 * one.gain, one.changes) for one, _ in found]
 
 
 def changed(spec: JsonObject, changes: JsonObject) -> JsonObject:

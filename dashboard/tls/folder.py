@@ -204,8 +204,7 @@ def _authority_certificate(
     builder = _builder(subject, public_key, issuer, now, now + life)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
     builder = builder.add_extension(_usage(signs=True), True)
-    builder = builder.add_extension(_authority_identifier(key.public_key()), False)
-    return builder.sign(key, SHA256())
+    return builder.add_extension(_authority_identifier(key.public_key()), False).sign(key, SHA256())
 
 
 def _builder(

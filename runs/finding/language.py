@@ -159,8 +159,7 @@ class _Parser:
 
     def _term(self, name: FilterText) -> Expression:
         if self._next.kind == "operator":
-            operator = self._take().text
-            return FieldComparison(name, operator, (self._value(),))
+            return FieldComparison(name, self._take().text, (self._value(),))
         if self._takes_word("in"):
             if not self._takes("("):
                 self._refuse("After in comes a list in brackets, such as (FAILED, LOST).")

@@ -131,8 +131,7 @@ def names_of(certificate: x509.Certificate) -> tuple[str, ...]:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return ()
-    addresses = map(str, found.get_values_for_type(x509.IPAddress))
-    return (*found.get_values_for_type(x509.DNSName), *addresses)
+    return (*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress)))
 
 
 def _covers(names: tuple[str, ...], host: str) -> bool:

@@ -201,8 +201,7 @@ def _role(request: HttpRequest) -> Role:
 
 def _member(project: Project, user_id: int) -> User:
     membership = Membership.objects.filter(project=project, user_id=user_id).select_related("user").first()
-    membership = or_not_found(membership, "There is no such member.")
-    return membership.user
+    return or_not_found(membership, "There is no such member.").user
 
 
 # The members of a project as a table.

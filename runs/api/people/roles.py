@@ -66,8 +66,7 @@ def table(request: HttpRequest) -> PermissionsOut:
 @operation(thing(Permission.PROJECTS_READ))
 def mine(request: HttpRequest, project_id: str) -> HeldOut:
     """By the token that asks."""
-    user = actor(request)
-    return HeldOut(permissions=sorted(permissions_in(user, get_project(request, project_id))))
+    return HeldOut(permissions=sorted(permissions_in(actor(request), get_project(request, project_id))))
 
 
 @router.get("/projects/{project_id}/roles", response=Page[CustomRoleOut], summary="The project's own roles")

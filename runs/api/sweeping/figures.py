@@ -78,8 +78,7 @@ def importance_of(sweep: Sweep) -> KeptFigures:
         return lambda: importance(trials, space)
 
     with_value = sweep.trials.exclude(value=None, steps=None).order_by("state")
-    nums = dict(with_value.values_list("state").annotate(Count("pk")))
-    return figures_kept(sweep.pk, nums, prepare)
+    return figures_kept(sweep.pk, dict(with_value.values_list("state").annotate(Count("pk"))), prepare)
 
 
 _lock = Lock()

@@ -160,8 +160,7 @@ class Index:
 
     def num_before(self, time: float) -> int:
         """Return how many lines are placed before ``time``."""
-        nowhere = Refs(np.full(1, -1), np.zeros(1, np.int64))
-        return int(self.ordinals(nowhere, np.array([time]))[0])
+        return int(self.ordinals(Refs(np.full(1, -1), np.zeros(1, np.int64)), np.array([time]))[0])
 
 
 def index_of(run_id: str, filters: Filters) -> Index:

@@ -54,8 +54,7 @@ def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[Strea
 
 def num_stored_bytes(run_id: str) -> int:
     """Return how much text the run has logged, before it was compressed."""
-    found = LogChunk.objects.filter(run_id=run_id).aggregate(total=Sum("size"))["total"]
-    return int(found or 0)
+    return int(LogChunk.objects.filter(run_id=run_id).aggregate(total=Sum("size"))["total"] or 0)
 
 
 def _streams(run_id: str, attempt: int, keys: Sequence[Key]) -> dict[Key, LogStream]:

@@ -70,8 +70,7 @@ def importance(
     figures = np.array([alone, alone_error, shuffled, shuffled_error]).T
     found = [FieldImportance(one.path, *map(float, row)) for one, row in zip(varied, figures, strict=True)]
     found.sort(key=lambda one: (-one.fanova, one.path))
-    interactions = max(0.0, 1.0 - float(alone.sum()))
-    return Importance(found, interactions, *nums, _words(known, len(used), noun))
+    return Importance(found, max(0.0, 1.0 - float(alone.sum())), *nums, _words(known, len(used), noun))
 
 
 def sampled(trials: Sequence[TrialLike], most: int, seed: int) -> list[TrialLike]:

@@ -34,8 +34,7 @@ class Shape:
 
     @property
     def num_runs(self) -> int:
-        halvings = max(0, (self.size // SMALLEST_SIDE).bit_length() - 1)
-        return min(self.layers, 1 + halvings, MOST_RUNS)
+        return min(self.layers, 1 + max(0, (self.size // SMALLEST_SIDE).bit_length() - 1), MOST_RUNS)
 
     def run_of(self, layer: int) -> int:
         """Return the run that ``layer`` is in: as many layers in each, the longer ones first."""

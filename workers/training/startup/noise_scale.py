@@ -59,8 +59,7 @@ def batch_for(scale: float | None, asked: int, rows_a_step: int) -> int:
     """Return the batch nearest to the scale that divides among ranks and passes; the one asked for without a scale."""
     if scale is None:
         return asked
-    wanted = min(max(scale, 1.0), asked * MOST_GROWTH)
-    return max(1, round(wanted / rows_a_step)) * rows_a_step
+    return max(1, round(min(max(scale, 1.0), asked * MOST_GROWTH) / rows_a_step)) * rows_a_step
 
 
 def find_by_noise(

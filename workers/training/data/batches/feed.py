@@ -242,8 +242,7 @@ class TransferReader:
             batch = self._read(positions)
             return lambda: batch
         with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
-            batch = self._read(positions)
-            return partial(_arrived, batch, self._stream.record_event())
+            return partial(_arrived, self._read(positions), self._stream.record_event())
 
 
 def _arrived(batch: Batch, copied: torch.cuda.Event) -> Batch:

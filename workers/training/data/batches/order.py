@@ -102,8 +102,7 @@ class EpochOrder:
             return Epoch(number, (), self._orders(range(number, number + 1))[0])
         keys = self._keys(number)
         by_column = drawn(keys[::2], self._width, self._height)
-        by_row = drawn(keys[1::2], self._height, self._width)
-        return Epoch(number, tuple(zip(by_column, by_row, strict=True)))
+        return Epoch(number, tuple(zip(by_column, drawn(keys[1::2], self._height, self._width), strict=True)))
 
     def _orders(self, numbers: range) -> Rows:
         """Return the orders of these epochs, (epochs, rows), all at once: of few rows that is mostly calls.
