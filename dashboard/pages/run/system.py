@@ -140,10 +140,11 @@ def drawing_of(attempt: Attempt, document: SpecDocument, machines: Sequence[Mach
     read = read_spec(document) if mesh else None
     spec = read.at(len(on_node)) if isinstance(read, RecipeSpec) else None
     away = {one.node.name for one in machines if one.state == AWAY}
-    for axis, degree in mesh.used.items() if mesh and spec and spec.world_size() == attempt.world_size else ():
-        groups = _groups(ranks, axis, away)
-        shown = shown_of(groups, lambda group: group.is_bad, NUM_DRAWN)
-        axes.append((axis_row(spec, axis, degree), shown, len(groups) - len(shown)))
+    if mesh and spec and spec.world_size() == attempt.world_size:
+        for axis, degree in mesh.used.items():
+            groups = _groups(ranks, axis, away)
+            shown = shown_of(groups, lambda group: group.is_bad, NUM_DRAWN)
+            axes.append((axis_row(spec, axis, degree), shown, len(groups) - len(shown)))
     is_benchmark = document.get("task", {}).get("recipe") == BENCHMARK  # a script may report anything under its name
     facts = facts_of(attempt.run_id, COMMUNICATION, CommunicationFacts, attempt=attempt.fence) if is_benchmark else {}
     return Drawing(nodes, len(on_node) - len(nodes), axes, facts[0].links[:NUM_DRAWN] if 0 in facts else [])
