@@ -13,20 +13,15 @@ from trainyard.contract.answers.runs import RunDocument
 from trainyard.contract.facts import TimeDocument
 
 
-class Document(BaseModel):
-    """A dict as its TypedDict says. The framework's Schema would ask each field of it as an attribute of an object:
-    half the time of a list."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-
 @cache
-def schema_of(document: type[Any]) -> type[Document]:
+def schema_of(document: type[Any]) -> type[BaseModel]:
     """Return the schema of a TypedDict: each field is required, and described as its ``Meta`` says."""
     fields: dict[str, Any] = {}
     for name, hint in get_type_hints(document, include_extras=True).items():
         fields[name] = (_shape(hint), Field(description=_description(hint)))
-    return create_model(f"{document.__name__}Out", __base__=Document, __doc__=document.__doc__, **fields)
+    # The framework's Schema would ask each field as an attribute of an object: half the time of a list.
+    config = ConfigDict(from_attributes=True)
+    return create_model(f"{document.__name__}Out", __config__=config, __doc__=document.__doc__, **fields)
 
 
 def _shape(hint: Any) -> Any:

@@ -59,22 +59,18 @@ def find_runs(
         runs = runs.filter(has_words(words))
     if fitting:
         runs = runs.filter(condition(fitting, timezone.now()))
-    if has_trials:
-        return runs
-    first = has_words(words) if words else None
-    return without_trials(runs, words or fitting.strip(), has_best=has_best, first=first)
+    first = has_words(words) if words and not has_trials else None
+    return runs if has_trials else without_trials(runs, words or fitting.strip(), has_best=has_best, first=first)
 
 
 def without_trials(runs: QuerySet[Run], words: str, *, has_best: bool, first: Q | None = None) -> QuerySet[Run]:
-    """Return the runs without those trials that ``find_runs`` leaves out. PostgreSQL asks of each run whether it is a
-    trial, which costs most, only where it fits ``first``."""
+    """Leave trials out as ``find_runs`` does. Whether a run is one, which costs most, is asked where it fits ``first``."""
     same = {"run": OuterRef("pk")}
     is_trial = Q(Exists(Trial.objects.filter(**same))) | Q(Exists(TrialRun.objects.filter(**same)))
     shown = ~is_trial | IS_BEST if has_best else ~is_trial
     shown = shown | Q(pk=words) if words else shown
-    return runs.filter(
-        shown if first is None else Case(When(first, then=shown), default=False, output_field=BooleanField())
-    )
+    fits = Case(When(first, then=shown), default=False, output_field=BooleanField()) if first else shown
+    return runs.filter(fits)
 
 
 class Trials(NamedTuple):
