@@ -64,7 +64,7 @@ def find_runs(
 
 
 def without_trials(runs: QuerySet[Run], words: str, *, has_best: bool, first: Q | None = None) -> QuerySet[Run]:
-    """Leave trials out as ``find_runs`` does. Whether a run is one, which costs most, is asked where it fits ``first``."""
+    """Leave trials out as ``find_runs`` does. Whether a run is one costs most: it is asked where it fits ``first``."""
     same = {"run": OuterRef("pk")}
     is_trial = Q(Exists(Trial.objects.filter(**same))) | Q(Exists(TrialRun.objects.filter(**same)))
     shown = ~is_trial | IS_BEST if has_best else ~is_trial
