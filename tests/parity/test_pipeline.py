@@ -35,7 +35,7 @@ def divide_by_no_number_of_microbatches() -> None:
     plain = PipelinePasses._scaled_loss
 
     def summed(self, outputs, targets):  # type: ignore[no-untyped-def]
-        return plain(self, outputs, targets) * self._plan.num_microbatches
+        return plain(self, outputs, targets) * self.plan.num_microbatches
 
     PipelinePasses._scaled_loss = summed  # type: ignore[method-assign]
 
