@@ -88,10 +88,11 @@ def view(spec: RecipeSpec, estimate: Estimate, step_s: float | None = None) -> E
     bars = memory_bars(spec, estimate)
     time = step_s or estimate.step_time.total
     seconds = time * spec.train.steps
+    hours = seconds * spec.world_size() / 3600
     facts = [
         ("Throughput", rate(estimate.units_per_second * estimate.step_time.total / time, estimate.unit)),
         (f"All {count(spec.train.steps)} step{'' if spec.train.steps == 1 else 's'}", f"about {duration(seconds)}"),
-        ("Slot-hours", number(seconds * spec.world_size() / 3600)),
+        ("Slot-hours", number(hours) if hours >= 0.01 else "less than 0.01"),
         ("Sent in a step", f"{size(estimate.sent_bytes)} by the busiest rank" if estimate.sent_bytes else "nothing"),
         *([("Pipeline bubble", f"{percent(estimate.bubble)} of a step")] if estimate.bubble else []),
         ("Parameters", number(estimate.num_parameters)),

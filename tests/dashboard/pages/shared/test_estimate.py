@@ -87,6 +87,10 @@ def test_the_facts_say_what_all_steps_take_and_what_is_sent() -> None:
     assert dict(view(recipe(), estimate(bubble=0.25, sent_bytes=0)).facts)["Pipeline bubble"] == "25 % of a step"
 
 
+def test_a_cost_of_next_to_nothing_is_said_in_words() -> None:
+    assert ("Slot-hours", "less than 0.01") in view(recipe(train={"steps": 10}), estimate()).facts
+
+
 def test_that_speeds_are_assumed_is_no_warning_since_the_page_says_it_with_a_link() -> None:
     warnings = ("Tight.", "Speeds are assumed: run the communication benchmark on this cluster to measure them.")
     assert view(recipe(), estimate(warnings=warnings)).warnings == ["Tight."]
