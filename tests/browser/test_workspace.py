@@ -119,7 +119,7 @@ def test_a_panel_with_an_expression_is_made_moved_kept_and_undone(seat: Seat, pl
     kept(page)
     page.reload()
     expect(panel.get_by_role("row")).to_have_count(1 + 1 + 2)
-    panel.hover()
+    panel.locator(".chart-head").hover()  # which shows its tools
     panel.get_by_role("button", name="Remove").click()
     expect(panel).to_have_count(0)
     page.get_by_text("How far apart was removed.").locator("..").get_by_role("button", name="Undo").click()
@@ -176,7 +176,7 @@ def test_a_view_is_in_the_address_and_kept_for_the_next_visit(sit: Sit, plain: s
     expect(page.get_by_role("spinbutton", name="Amount of smoothing")).to_have_value("0.998")
     page.get_by_label("Horizontal axis").select_option("relative")
     page.get_by_role("checkbox", name="log y").check()
-    chart(page, "optim/lr").hover()
+    chart(page, "optim/lr").locator(".chart-head").hover()
     chart(page, "optim/lr").get_by_role("button", name="Pin").click()
     until(page, sections, ["Pinned", "train & val", "rank", "optim"])
     page.locator(".chart-section summary").filter(has_text="train & val").press("Enter")
@@ -242,7 +242,7 @@ def test_a_scale_of_compare_does_not_come_back_on_the_page_of_a_run(sit: Sit, pl
     page.get_by_role("checkbox", name="log y").check()
     page.keyboard.press("Escape")
     kept(page)
-    chart(page, "optim/lr").hover()
+    chart(page, "optim/lr").locator(".chart-head").hover()
     with page.expect_request_finished(
         lambda request: request.method == "PUT" and "optim/lr" in (request.post_data or "")
     ):
