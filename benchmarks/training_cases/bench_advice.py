@@ -23,7 +23,7 @@ NO_FIELD = ""  # what is advised is no field of the form
 
 @dataclass(frozen=True)
 class Case:
-    """A run with a fault, and the path of the field that the first advice should change; None: no advice."""
+    """A run with a fault, and the path of the field that one of the changes should name; None: no advice."""
 
     name: str
     path: str | None
@@ -48,20 +48,22 @@ class Case:
 
 
 CASES = (
-    Case("one node, nothing wrong", None, 80),
-    Case("a checkpoint after each step", "checkpoint.every_steps", 80, checkpoint={"every_steps": 1}),
-    Case("a checkpoint after each second step", "checkpoint.every_steps", 200, batch=4,
-         checkpoint={"every_steps": 2, "keep_last": 1}),
-    Case("a checkpoint after each step, two nodes", "checkpoint.every_steps", 80, 2, checkpoint={"every_steps": 1}),
+    Case("one node, nothing wrong", None, 40),
+    Case("a checkpoint after each step", "checkpoint.every_steps", 150, model=SMALL, batch=8,
+         checkpoint={"every_steps": 1}),
+    Case("a checkpoint after each third step", "checkpoint.every_steps", 300, model=SMALL, batch=8,
+         checkpoint={"every_steps": 3}),
+    Case("a checkpoint after each step, two nodes", "checkpoint.every_steps", 100, 2, checkpoint={"every_steps": 1},
+         batch=4),
     Case("a small model on two nodes", "resources.nodes", 600, 2, model=SMALL, batch=8),
-    Case("small batches on two nodes", "resources.nodes", 300, 2, batch=2),
+    Case("small batches on two nodes", "train.batch_size", 200, 2, batch=2),
     Case("a small model in two tensor parts", "train.batch_size", 300, 2, model=SMALL, batch=8,
          parallel={"tensor": 2}),
     Case("a small model in two shards", "train.batch_size", 300, 2, model=SMALL, batch=8, parallel={"shard": 2}),
-    Case("activations computed twice", "train.activation_checkpointing", 80,
+    Case("activations computed twice", "train.activation_checkpointing", 40,
          train={"activation_checkpointing": "full"}),
-    Case("killed long after its only checkpoint", "checkpoint.every_steps", 200, checkpoint={"every_steps": 100},
-         kills=(95, 195)),
+    Case("killed long after its only checkpoint", "checkpoint.every_steps", 200, batch=8,
+         checkpoint={"every_steps": 100}, kills=(95, 195)),
 )  # fmt: skip
 
 
@@ -77,7 +79,7 @@ def rows() -> list[Row]:
             print(f"{row.what}: {row.ours} against {row.theirs}; {row.note}", flush=True)
     found.append(
         Row("advice right on runs with known faults", num_right, f"of {len(CASES)}", None, "", is_less_better=False,
-            goal=goals.ADVICE, note="the fault is named first, and saves at least half of what was said")
+            goal=goals.ADVICE, note="the fault is named, and the first change saves at least half of what was said")
     )  # fmt: skip
     return found
 
@@ -99,7 +101,7 @@ def tried(stack: Stack, case: Case) -> tuple[Row, bool]:
     after = min(seconds_of(stack, trained(stack, case, spec)) for _ in range(REPEATS))
     saved = 100 * (1 - after / before)
     note = f"{sentence}: {before:.1f} s, then {after:.1f} s"
-    is_right = case.path is not None and case.path in changes and saved >= promised / 2
+    is_right = any(case.path in fields for _, _, fields in advice) and saved >= promised / 2
     return Row(what, saved, "%", promised, "promised", is_less_better=False, note=note), is_right
 
 

@@ -127,8 +127,8 @@ def test_a_list_costs_the_same_for_many_runs(
 ) -> None:
     for _ in range(8):
         make_attempt(make_run(status=Status.RUNNING), [make_node(cast.cluster)], phase=Phase.RUNNING)
-    # However many runs there are. One is for roles of groups, one counts series, some are for telemetry and summaries on
-    # PostgreSQL.
+    # However many runs there are. One is for roles of groups, one counts series; PostgreSQL has some for telemetry and
+    # summaries.
     with django_assert_max_num_queries(13):
         assert len(ids(mate("GET", "/runs"))) == 8
 
