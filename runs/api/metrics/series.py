@@ -112,7 +112,10 @@ class ListQuery(RunsQuery):
     match: str = Field(default="", max_length=200, description="with names_only: what the name has, in any case")
     name: list[str] = Field(default=[], max_length=MAX_NAMES, description="with names_only: those alone; may repeat")
     limit: int | None = Field(
-        default=None, ge=1, le=100_000, description="with names_only: at most so many, those of train/ and val/ first"
+        default=None,
+        ge=1,
+        le=100_000,
+        description="with names_only: at most so many; of more, each name once with labels null, train/ first",
     )
 
 

@@ -18,9 +18,14 @@ export class Listing {
     /** @type {Map<string, number>} */
     this.tries = new Map();
     this.ending = new AbortController();
-    this.isPartial = false; // whether there are more series than came
+    /** @type {Set<string>} */
+    this.partial = new Set(); // runs of which there are more than came
     /** @type {Map<string, number>} */
     this.found = new Map(); // what was looked for -> how many came
+  }
+
+  get isPartial() {
+    return this.partial.size > 0;
   }
 
   // Whether there may be more that were looked for with these words.
@@ -45,6 +50,7 @@ export class Listing {
 
   /** Returns when they were asked for, whatever came of it. @param {string[]} runs */
   async ask(runs) {
+    this.found.clear(); // of other runs, or of what they had
     for (let at = 0; at < runs.length; at += MAX_RUNS) await this.load(runs.slice(at, at + MAX_RUNS));
   }
 
@@ -63,6 +69,7 @@ export class Listing {
     clearTimeout(this.timers.get(run));
     this.timers.delete(run);
     this.tries.delete(run);
+    this.partial.delete(run);
   }
 
   close() {
@@ -75,7 +82,7 @@ export class Listing {
     try {
       const most = MOST + MOST_OF_EACH * (runs.length - 1);
       const items = await seriesOf(runs, [["limit", `${most + 1}`]], this.ending.signal);
-      this.isPartial ||= items.length > most;
+      for (const run of items.length > most ? runs : []) this.partial.add(run);
       for (const run of runs) this.tries.delete(run);
       this.onItems(items.slice(0, most));
     } catch (caught) {

@@ -12,13 +12,15 @@ export class Names {
     this.timer = 0;
   }
 
-  /** @param {string} run @param {string} name @param {Labels | undefined} labels */
+  /** labels: null where its lines are not known yet
+   * @param {string} run @param {string} name @param {Labels | null | undefined} labels */
   add(run, name, labels) {
-    const key = lineKey(run, labels);
     const known = this.all.get(name) ?? new Map();
+    const isNew = !this.all.has(name);
     this.all.set(name, known);
-    if (known.has(key)) return;
-    known.set(key, { run, labels: labels ?? {} });
+    const key = lineKey(run, labels ?? {});
+    if (labels === null ? !isNew : known.has(key)) return;
+    if (labels !== null) known.set(key, { run, labels: labels ?? {} });
     this.notify();
   }
 

@@ -184,7 +184,7 @@ export class Store {
     this.held.receive(run, message);
   }
 
-  /** @param {{run: string, name: string, labels?: Labels}[]} series */
+  /** @param {{run: string, name: string, labels?: Labels | null}[]} series */
   addNames(series) {
     for (const { run, name, labels } of series) if (this.runs.has(run)) this.known.add(run, name, labels);
   }

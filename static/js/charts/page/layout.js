@@ -61,6 +61,7 @@ export class Layout {
     const { deck, store, workspace, panels } = this.page;
     const words = workspace.state.filter.trim();
     if (store.listing.isPartial && IS_PLAIN.test(words)) await store.find(words);
+    if (words !== workspace.state.filter.trim()) return; // asked anew meanwhile
     const { state } = workspace;
     if (this.laidFor !== workspace.layout) this.titles = null;
     this.laidFor = workspace.layout;
@@ -125,8 +126,8 @@ export class Layout {
 // What there is to say where there are more series than were listed.
 function cutNote(words, numNames) {
   if (!words)
-    return `There are more series than the ${count(numNames)} listed here: type a part of a name to find others.`;
+    return `There are more metrics than the ${count(numNames)} listed here: type a part of a name to find others.`;
   return IS_PLAIN.test(words)
-    ? "More series have that in their name than are listed here: type more of it."
-    : `Looked for among the ${count(numNames)} series that are listed: plain words, without signs, find all.`;
+    ? "More metrics have that in their name than are listed here: type more of it."
+    : `Looked for among the ${count(numNames)} metrics that are listed: plain words, without signs, find all.`;
 }

@@ -123,6 +123,10 @@ def test_of_many_names_some_are_asked_for_and_training_comes_first(mate: Api, ru
     }
     for query, names in asked.items():
         assert [one["name"] for one in mate("GET", path + query).json()["items"]] == names, query
+    logged(run, *some_points(1, 2), name="a_layer/1", rank="1")
+    items = mate("GET", f"{path}&limit=5").json()["items"]  # as many series, of four names
+    assert [one["name"] for one in items] == ["train/loss", "val/loss", "a_layer/1", "b_layer/2"]
+    assert {one["labels"] for one in items} == {None}
     assert "limit" in mate("GET", f"{path}&limit=0").json()["detail"]
 
 

@@ -82,6 +82,14 @@ def test_of_very_many_series_the_first_are_listed_and_others_are_found(make: Mak
     assert page.evaluate("() => store.listing.isCut('weight')")  # of these there are more than come at once
 
 
+def test_a_name_whose_lines_are_not_known_is_listed_and_has_none(make: Make, page: Page) -> None:
+    make({"a": {}})
+    page.evaluate("() => store.addNames([{run: 'a', name: 'x', labels: null}, {run: 'a', name: 'x', labels: null}])")
+    assert page.evaluate("() => [store.names.has('x'), store.numLines('a', 'x')]") == [True, 0]
+    page.evaluate("() => store.addNames([{run: 'a', name: 'x', labels: {rank: '1'}}])")
+    assert page.evaluate("() => store.numLines('a', 'x')") == 1
+
+
 def test_a_run_of_fewer_series_is_listed_whole(make: Make, page: Page) -> None:
     make({"a": {f"layer{number}/weight": line(1) for number in range(5_000)}})
     page.evaluate("() => store.list()")
