@@ -21,35 +21,22 @@ from runs.values.ids import new_id
 class Migration(migrations.Migration):
     dependencies = [("runs", "0065_project_layouts")]
 
+    # fmt: off
     operations = [
-        migrations.CreateModel(
-            name="SavedView",
-            fields=[
-                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
-                ("name", CharField(max_length=60)),
-                ("query", TextField()),
-                ("is_default", BooleanField(default=False)),
-                ("saved_at", DateTimeField(auto_now=True)),
-                (
-                    "created_by",
-                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
-                ),
-                ("owner", ForeignKey(null=True, on_delete=CASCADE, related_name="views", to=settings.AUTH_USER_MODEL)),
-                ("project", ForeignKey(null=True, on_delete=CASCADE, related_name="views", to="runs.project")),
-            ],
+        migrations.CreateModel(name="SavedView", fields=[
+            ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+            ("name", CharField(max_length=60)), ("query", TextField()), ("is_default", BooleanField(default=False)),
+            ("saved_at", DateTimeField(auto_now=True)),
+            ("created_by", ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL)),
+            ("owner", ForeignKey(null=True, on_delete=CASCADE, related_name="views", to=settings.AUTH_USER_MODEL)),
+            ("project", ForeignKey(null=True, on_delete=CASCADE, related_name="views", to="runs.project"))],
             options={
                 "constraints": [
                     CheckConstraint(
                         condition=Q(
                             Q(("owner", None), ("project__isnull", False)),
-                            Q(("owner__isnull", False), ("project", None)),
-                            _connector="OR",
-                        ),
-                        name="view_of_one",
-                    ),
+                            Q(("owner__isnull", False), ("project", None)), _connector="OR"),
+                        name="view_of_one"),
                     UniqueConstraint(fields=("owner", "name"), name="one_view_of_a_name_each"),
-                    UniqueConstraint(fields=("project", "name"), name="one_view_of_a_name_in_project"),
-                ]
-            },
-        )
+                    UniqueConstraint(fields=("project", "name"), name="one_view_of_a_name_in_project")]}),
     ]
