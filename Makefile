@@ -15,7 +15,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers sweeps security fuzz ssh tls notebook ray kubernetes sagemaker check bench lock clean
+.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers sweeps security fuzz gpu ssh tls notebook ray kubernetes sagemaker check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -92,6 +92,11 @@ FUZZED = tests/dashboard/pages/test_fuzzed_pages.py tests/dashboard/proxy/test_f
 fuzz: ## random and nearly right bytes wherever a person or a node may send some, EXAMPLES (10000) for each entry point
 	@$(PYTHON) -m dashboard.setup --for tests
 	@SECURITY_EXAMPLES=$(or $(EXAMPLES),10000) $(BIN)/python -m pytest -s $(or $(ARGS),$(FUZZED))
+
+gpu: ## on a machine with an NVIDIA GPU: every test and figure of one, in some ten minutes
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest -s -rs tests/workers/training/test_gpu.py tests/whole/test_gpu.py $(ARGS)
+	@$(BIN)/python -m benchmarks gpu
 
 ssh: ## run on hosts over SSH: two sshd that the tests start (Debian: openssh-server; root)
 	@$(PYTHON) -m dashboard.setup --for tests

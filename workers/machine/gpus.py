@@ -1,40 +1,42 @@
-"""GPUs of the machine that are this node's: those that CUDA_VISIBLE_DEVICES names, as for any program; and their
-faults.
+"""GPUs of the machine that are this node's: those that CUDA_VISIBLE_DEVICES names, as for any program.
 
-Several nodes on one machine are given disjoint lists. A slot of the node is a place in that list.
+Several nodes on one machine are given disjoint lists. A slot of the node is a place in that list. AMD's programs read
+the same variable (ROCm's documentation of HIP's environment variables: "for portability across different vendors").
 """
 
-import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any, Protocol
 
-import pynvml
+from trainyard.contract.machines import Gpu, GpuFaults, GpuHealth
+from workers.machine import amd, nvidia
 
-from trainyard.contract.machines import GpuFaults
-
-# Reasons for a lower clock that are a fault of the machine, and no wish of anybody.
-SLOWED = {
-    "nvmlClocksThrottleReasonHwSlowdown": "hardware slowdown",
-    "nvmlClocksThrottleReasonHwThermalSlowdown": "heat",
-    "nvmlClocksThrottleReasonSwThermalSlowdown": "heat",
-    "nvmlClocksThrottleReasonHwPowerBrakeSlowdown": "power brake",
-}
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+# Makers, each a module with ``count``, ``find`` and ``driver``, and its reader of faults. A machine has GPUs of one.
+MAKERS: dict[ModuleType, Any] = {nvidia: nvidia.NvidiaFaults, amd: amd.AmdFaults}
 
 
-class OwnGpu(NamedTuple):
-    number: int  # among the machine's
-    handle: Any  # NVML's
+class OwnGpu(Protocol):
+    """A GPU, whoever made it. What its driver does not say is None."""
+
+    @property
+    def number(self) -> int:
+        """Its place among the machine's."""
+
+    def described(self) -> Gpu: ...
+
+    def health(self) -> GpuHealth: ...
+
+
+def maker() -> ModuleType:
+    """Return whose GPUs the machine has; NVIDIA where it has none."""
+    return next((one for one in MAKERS if one.count()), nvidia)
 
 
 def own_gpus() -> list[OwnGpu]:
-    """Return this node's GPUs in the order of its slots; none without a driver. NVML stays open for their handles."""
-    try:
-        pynvml.nvmlInit()
-        return list(_found(pynvml.nvmlDeviceGetCount()))
-    except pynvml.NVMLError:
-        return []
+    """Return this node's GPUs in the order of its slots; none without a driver."""
+    return list(_found(maker()))
 
 
 def gpus_of(slots: Sequence[int]) -> list[OwnGpu]:
@@ -55,69 +57,22 @@ def visible_names() -> list[str] | None:
     return None if given is None else [name.strip() for name in given.split(",")]
 
 
-def _found(count: int) -> Iterator[OwnGpu]:
+def _found(made_by: ModuleType) -> Iterator[OwnGpu]:
     """Yield the GPUs that are named. As CUDA does, stop at the first name that is none's."""
     names = visible_names()
-    with contextlib.suppress(pynvml.NVMLError):
-        for place, name in enumerate(map(str, range(count)) if names is None else names):
-            if name.isdecimal():
-                yield OwnGpu(int(name), pynvml.nvmlDeviceGetHandleByIndex(int(name)))
-            else:  # as schedulers name a GPU, or a slice of one
-                handle = pynvml.nvmlDeviceGetHandleByUUID(name)
-                yield OwnGpu(_index_of(handle, place), handle)
-
-
-def _index_of(handle: Any, otherwise: int) -> int:
-    with contextlib.suppress(pynvml.NVMLError):  # a slice has none
-        return int(pynvml.nvmlDeviceGetIndex(handle))
-    return otherwise
-
-
-# Faults of this node's GPUs by NVML: memory errors, Xids, and why a clock is low.
+    for place, name in enumerate(map(str, range(made_by.count())) if names is None else names):
+        gpu = made_by.find(name, place)
+        if gpu is None:
+            return
+        yield gpu
 
 
 class GpuFaultReader:
-    """Reads them; without a driver there is nothing to read."""
+    """Reads the faults of this node's GPUs; without a driver there is nothing to read."""
 
     def __init__(self) -> None:
-        self._handles = own_gpus()
-        self._xids: dict[int, int] = {}  # the last one by GPU
-        self._events: Any = None
-        if not self._handles:
-            return
-        with contextlib.suppress(pynvml.NVMLError):  # Xids need rights that a container may lack
-            self._events = pynvml.nvmlEventSetCreate()
-            for _, handle in self._handles:
-                pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, self._events)
+        gpus = own_gpus()
+        self._reader = MAKERS[maker()](gpus) if gpus else None
 
     def read(self) -> list[GpuFaults]:
-        self._take_xids()
-        return [
-            GpuFaults(index=index, ecc_errors=_ecc_errors(handle), xid=self._xids.get(index), slowed_by=_slowed(handle))
-            for index, handle in self._handles
-        ]
-
-    def _take_xids(self) -> None:
-        if self._events is None:
-            return
-        by_uuid = {pynvml.nvmlDeviceGetUUID(handle): index for index, handle in self._handles}
-        with contextlib.suppress(pynvml.NVMLError):  # a time-out: there is no further one
-            while True:
-                event = pynvml.nvmlEventSetWait_v2(self._events, 0)
-                index = by_uuid.get(pynvml.nvmlDeviceGetUUID(event.device))
-                if index is not None:
-                    self._xids[index] = int(event.eventData)
-
-
-def _ecc_errors(handle: Any) -> int | None:
-    with contextlib.suppress(pynvml.NVMLError):  # a GPU without ECC
-        kind, counter = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
-        return int(pynvml.nvmlDeviceGetTotalEccErrors(handle, kind, counter))
-    return None
-
-
-def _slowed(handle: Any) -> list[str]:
-    with contextlib.suppress(pynvml.NVMLError):
-        reasons = int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
-        return list(dict.fromkeys(words for name, words in SLOWED.items() if reasons & int(getattr(pynvml, name, 0))))
-    return []
+        return self._reader.read() if self._reader else []

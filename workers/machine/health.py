@@ -1,32 +1,13 @@
-"""Health of the machine now: psutil for the machine, NVML for its GPUs."""
+"""Health of the machine now: psutil for the machine, its driver for its GPUs."""
 
-import contextlib
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
-import pynvml
 
-from trainyard.contract.machines import GpuHealth, Health
-from workers.machine.gpus import OwnGpu, own_gpus
-
-
-def read_gpu(gpu: OwnGpu) -> GpuHealth:
-    """Read the GPU through NVML."""
-    memory = _query(pynvml.nvmlDeviceGetMemoryInfo, gpu.handle)
-    utilization = _query(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
-    power = _query(pynvml.nvmlDeviceGetPowerUsage, gpu.handle)
-    return GpuHealth(
-        index=gpu.number,
-        utilization_percent=None if utilization is None else utilization.gpu,
-        memory_bytes=None if memory is None else memory.total,
-        memory_used_bytes=None if memory is None else memory.used,
-        temperature_c=_query(pynvml.nvmlDeviceGetTemperature, gpu.handle, pynvml.NVML_TEMPERATURE_GPU),
-        power_w=None if power is None else power / 1000,
-    )
+from trainyard.contract.machines import Health
+from workers.machine.gpus import own_gpus
 
 
 class HealthReader:
@@ -52,7 +33,7 @@ class HealthReader:
             disk_used_bytes=disk.used,
             network_received_bytes_per_s=received,
             network_sent_bytes_per_s=sent,
-            gpus=list(map(read_gpu, self._gpus)),
+            gpus=[gpu.health() for gpu in self._gpus],
         )
 
     def _network_rates(self) -> tuple[float, float]:
@@ -68,10 +49,3 @@ def _network_bytes() -> tuple[int, int]:
     counters = psutil.net_io_counters(pernic=True)
     outer = [count for name, count in counters.items() if not name.startswith("lo")]
     return sum(count.bytes_recv for count in outer), sum(count.bytes_sent for count in outer)
-
-
-def _query(query: Callable[..., Any], *arguments: Any) -> Any:
-    """Return NVML's answer, None where this GPU has none (a MIG slice knows no utilisation)."""
-    with contextlib.suppress(pynvml.NVMLError):
-        return query(*arguments)
-    return None

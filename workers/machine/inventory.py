@@ -7,17 +7,16 @@ from importlib import metadata
 from pathlib import Path
 
 import psutil
-import pynvml
 
-from trainyard.contract.machines import Cpu, Gpu, Inventory
-from workers.machine.gpus import own_gpus
+from trainyard.contract.machines import Cpu, Inventory
+from workers.machine.gpus import maker, own_gpus
 
 CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
 
 
 def take_inventory(home: Path, slots: int | None = None) -> Inventory:
     """Return what the machine is made of, and how many ``slots`` the node was started with, if named."""
-    gpus, driver = _gpus()
+    gpus = [gpu.described() for gpu in own_gpus()]
     return Inventory(
         hostname=socket.gethostname(),
         platform=platform.platform(),
@@ -28,7 +27,7 @@ def take_inventory(home: Path, slots: int | None = None) -> Inventory:
         disk_bytes=psutil.disk_usage(str(home)).total,
         slots=slots,
         gpus=gpus,
-        driver=driver,
+        driver=maker().driver() if gpus else None,
     )
 
 
@@ -58,20 +57,3 @@ def _cpu_model() -> str:
         return platform.processor() or platform.machine()
     named = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
     return named[0] if named else platform.machine()
-
-
-def _gpus() -> tuple[list[Gpu], str | None]:
-    gpus = [
-        Gpu(
-            index=index,
-            name=_text(pynvml.nvmlDeviceGetName(handle)),
-            uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
-            memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-        )
-        for index, handle in own_gpus()
-    ]
-    return gpus, _text(pynvml.nvmlSystemGetDriverVersion()) if gpus else None
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -9,7 +9,7 @@ import pynvml
 import pytest
 import torch
 
-from workers.machine import gpus
+from workers.machine import gpus, nvidia
 from workers.machine.gpus import VISIBLE, devices_of, gpus_of, own_gpus
 
 
@@ -40,7 +40,7 @@ class Driver:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpus, "pynvml", Driver())
+    monkeypatch.setattr(nvidia, "pynvml", Driver())
 
 
 def indexes(found: list[gpus.OwnGpu]) -> list[int]:
@@ -87,7 +87,7 @@ def test_a_slot_is_a_place_in_the_list(
 @pytest.mark.parametrize("kind", ["index", "uuid"])
 def test_a_node_counts_as_many_gpus_as_pytorch(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     (first, *_) = own_gpus()
-    name = "0" if kind == "index" else str(pynvml.nvmlDeviceGetUUID(first.handle))
+    name = "0" if kind == "index" else str(first.described().uuid)
     monkeypatch.setenv(VISIBLE, name)
     code = "import torch; print(torch.cuda.device_count())"
     counted = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -33,7 +33,18 @@ def distance_from_cpu(world: int, setup: Callable[[], None] | None = None, **cha
 
 @needs(1)
 @pytest.mark.parametrize(
-    ("changes", "limit"), [({}, 1e-4), ({"precision": "bf16"}, 1e-2), ({"precision": "bf16", "compile": True}, 1e-2)]
+    ("changes", "limit"),
+    [
+        ({}, 1e-4),
+        ({"compile": True}, 1e-4),
+        ({"precision": "bf16"}, 1e-2),
+        ({"precision": "fp16"}, 1e-2),
+        ({"precision": "bf16", "compile": True}, 1e-2),
+        ({"optimizer": "sgd", "learning_rate": 0.1}, 1e-4),
+        ({"optimizer": "muon"}, 1e-3),
+        ({"activation_checkpointing": "full"}, 1e-4),
+        ({"accumulate": 2}, 1e-4),
+    ],
 )
 def test_a_gpu_learns_what_a_cpu_learns(changes: dict[str, Any], limit: float) -> None:
     assert distance_from_cpu(1, **changes) < limit

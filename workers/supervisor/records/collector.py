@@ -23,7 +23,6 @@ from trainyard.spooling.reader import READ_BYTES, SpoolReader
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter, spool_files
 from workers.attempt.folder import AttemptFolder
 from workers.machine.gpus import gpus_of
-from workers.machine.health import read_gpu
 from workers.machine.processes import descendants_of, identify
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.records.folder_watch import FolderWatch
@@ -294,7 +293,7 @@ class Collector(threading.Thread):
             ("system/cpu_percent", node, psutil.cpu_percent()),
             ("system/memory_bytes", node, float(psutil.virtual_memory().used)),
         ]
-        for gpu in map(read_gpu, self._gpus):
+        for gpu in (one.health() for one in self._gpus):
             labels = {**node, "gpu": str(gpu.index)}
             named = {
                 "system/gpu_utilization": gpu.utilization_percent,
