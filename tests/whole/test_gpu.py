@@ -90,9 +90,10 @@ def test_its_health_is_the_drivers_while_a_run_trains(yard: Yard) -> None:
 
     until(lambda: (said()["utilization_percent"] or 0) > 0)
     health = said()
-    used_mib, celsius, watts = map(float, driver_says("memory.used", "temperature.gpu", "power.draw"))
+    used_mib, celsius, most_watts = map(float, driver_says("memory.used", "temperature.gpu", "power.limit"))
     assert abs(health["memory_used_bytes"] / 2**20 - used_mib) < 1_024, (health, used_mib)
-    assert abs(health["temperature_c"] - celsius) < 15 and abs(health["power_w"] - watts) < 250
+    assert abs(health["temperature_c"] - celsius) < 15, (health, celsius)
+    assert 0 < health["power_w"] <= 1.1 * most_watts, "it swings by hundreds of watts from second to second"
     yard.post(f"/runs/{run}/stop")
     assert yard.wait_for_end(run)["status"] == "CANCELLED"
 
@@ -106,8 +107,10 @@ def test_a_killed_rank_goes_on_with_the_losses_of_one_that_was_not(yard: Yard, u
     assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 2), ended["reason"]
     expected, found = (points(yard, one, "train/loss") for one in (undisturbed["id"], run))
     assert found.keys() == expected.keys() and len(found) == NUM_STEPS
-    differing = [step for step in found if found[step] != expected[step]]
-    assert not differing, (differing[0], found[differing[0]], expected[differing[0]], len(differing))
+    # Not to the bit: attention's backward pass adds in any order on a GPU, in two undisturbed runs, too.
+    apart = {step: abs(found[step] / expected[step] - 1) for step in found}
+    print(f"losses differ by {max(apart.values()):.1e} at most")
+    assert max(apart.values()) < 2e-2
 
 
 def test_a_plan_says_what_a_gpu_holds(yard: Yard, undisturbed: Document) -> None:
@@ -120,8 +123,9 @@ def test_a_plan_says_what_a_gpu_holds(yard: Yard, undisturbed: Document) -> None
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_of_torchrun_trains_on_the_gpu(running_up: Up, yard: Yard, name: str) -> None:
     """One rank joins a group of NCCL; ``fsdp2`` shards over it, and saves."""
-    words = ("--set", "resources.nodes=1", "--set", "resources.accelerator=gpu", "--wait")
-    submitted = trainyard(running_up, "submit", f"examples/{name}.yaml", *words)
+    changes = ("resources.nodes=1", "resources.accelerator=gpu", "task.distributed=true")
+    words = [word for change in changes for word in ("--set", change)]
+    submitted = trainyard(running_up, "submit", f"examples/{name}.yaml", *words, "--wait")
     assert submitted.returncode == 0, submitted.stdout + submitted.stderr
     run = yard.run(submitted.stdout.strip())
-    assert run["status"] == "SUCCEEDED" and run["summary"]
+    assert run["status"] == "SUCCEEDED" and run["summary"]["system/gpu_memory_bytes"]["max"] > 0

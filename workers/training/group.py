@@ -17,6 +17,9 @@ from torch._C._distributed_c10d import HashStore
 
 FORM_TIMEOUT_S = 120.0
 POLL_S = 0.005
+# By their names since torch 2.13, and before.
+all_gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+reduce_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
 
 class MasterNotReached(RuntimeError):

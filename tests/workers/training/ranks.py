@@ -24,6 +24,8 @@ from workers.training.startup.warm import warm
 TIMEOUT_S = 60
 LEAST_S = 2.0  # of processor time in TIMEOUT_S: ranks that compute less do nothing
 NOTE, FACTS = "note", "facts"
+# Torch's compiler about itself: of what is exact, and of what it looks at.
+COMPILER_SAYS = ("TensorFloat32 tensor cores", "The .grad attribute of a Tensor that is not a leaf")
 
 warm()
 from workers.training.communication.main import measure  # noqa: E402
@@ -178,6 +180,8 @@ def _rank(
     pipe: Connection,
 ) -> None:
     warnings.simplefilter("error")
+    for said in COMPILER_SAYS:
+        warnings.filterwarnings("ignore", said)
     faulthandler.enable()  # of a rank that a signal ends one wants to know where
     os.environ.update(
         {"MASTER_ADDR": place.master_addr, "MASTER_PORT": str(place.master_port), "TRAINYARD_THREADS": "1"}

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
+from workers.training.group import all_gather_single, reduce_scatter_single
+
 Exchange = Callable[[], None]
 ITEM_BYTES = 4  # float32, as gradients are
 NUM_WARM_UPS = 1
@@ -50,12 +52,12 @@ def _all_reduce(num_each: int, world: int, device: torch.device) -> Exchange:
 
 def _all_gather(num_each: int, world: int, device: torch.device) -> Exchange:
     part, whole = torch.zeros(num_each, device=device), torch.zeros(num_each * world, device=device)
-    return lambda: _wait(dist.all_gather_single(whole, part, async_op=True))
+    return lambda: _wait(all_gather_single(whole, part, async_op=True))
 
 
 def _reduce_scatter(num_each: int, world: int, device: torch.device) -> Exchange:
     part, whole = torch.zeros(num_each, device=device), torch.zeros(num_each * world, device=device)
-    return lambda: _wait(dist.reduce_scatter_single(part, whole, async_op=True))
+    return lambda: _wait(reduce_scatter_single(part, whole, async_op=True))
 
 
 def _ring(num_each: int, world: int, device: torch.device) -> Exchange:

@@ -59,11 +59,11 @@ METHODS: dict[str, tuple[int, Sent]] = {
     "_reduce_scatter_base": (1, scattered_bytes),
     "send": (0, sent_bytes),
 }
-# DTensor's, which reach the process group in C++.
-FUNCTIONS: dict[str, Sent] = {
-    "all_reduce": ring_bytes,
-    "all_gather_single": gathered_bytes,
-    "reduce_scatter_single": scattered_bytes,
+# DTensor's, which reach the process group in C++: their names now, and before torch 2.13.
+FUNCTIONS: dict[str, tuple[str, Sent]] = {
+    "all_reduce": ("all_reduce", ring_bytes),
+    "all_gather_single": ("all_gather_tensor", gathered_bytes),
+    "reduce_scatter_single": ("reduce_scatter_tensor", scattered_bytes),
 }
 
 
@@ -90,8 +90,10 @@ def watch(phases: Phases) -> Counter:
     if not _counter.is_watching:
         _counter.is_watching = True
         for name, (position, sent) in METHODS.items():
-            setattr(ProcessGroup, name, _counted_method(getattr(ProcessGroup, name), position, sent))
-        for name, sent in FUNCTIONS.items():
+            if method := getattr(ProcessGroup, name, None):  # an older torch has fewer
+                setattr(ProcessGroup, name, _counted_method(method, position, sent))
+        for new, (old, sent) in FUNCTIONS.items():
+            name = new if hasattr(functional, new) else old
             setattr(functional, name, _counted_function(getattr(functional, name), sent))
         Work.wait = _timed(Work.wait)  # type: ignore[method-assign]
         functional.wait_tensor = _timed(functional.wait_tensor)

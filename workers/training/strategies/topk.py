@@ -23,6 +23,7 @@ from torch import nn
 from torch._C._distributed_c10d import GradBucket
 
 from workers.training.assembly import Assembly
+from workers.training.group import all_gather_single
 from workers.training.strategies.compression import Compression, Journey
 
 INDEX = torch.int32
@@ -72,7 +73,7 @@ class TopK(Compression):
         payload = torch.cat([values.view(torch.uint8), indices.view(torch.uint8)])
         gathered = payload.new_empty(self._world_size * payload.numel())
         self.bytes_sent += (self._world_size - 1) * payload.numel()  # around a ring: its own and those it passes on
-        yield dist.all_gather_single(gathered, payload, group=self._group, async_op=True)
+        yield all_gather_single(gathered, payload, group=self._group, async_op=True)
         buffer.zero_()
         # Rank by rank: entries of one rank do not overlap, so the order of each sum, and with it the last bit, is the
         # same on every rank and every kind of device.
