@@ -38,9 +38,10 @@ class Listed:
         new = _newer(runs, until) if until else []
         self.num_new = len(new)
         self._runs = runs.exclude(pk__in=new) if new else runs
+        self._num: int | None = None  # known once their end was read
 
     def number(self, most: int = MOST_ROWS) -> Number:
-        num = self._runs.order_by()[: most + 1].count()
+        num = self._runs.order_by()[: most + 1].count() if self._num is None else self._num
         return Number(min(num, most), num > most)
 
     def window(self, first: int, count: int) -> list[Run]:
@@ -49,7 +50,10 @@ class Listed:
 
     def keys(self, count: int, first: int = 0) -> list[str]:
         """Return the ids of the runs from the place ``first`` on."""
-        return keys_of(self._runs, self.order, first, count)
+        keys = keys_of(self._runs, self.order, first, count)
+        if len(keys) < count and (keys or not first):
+            self._num = first + len(keys)
+        return keys
 
 
 def _newer(runs: QuerySet[Run], until: datetime) -> list[str]:
