@@ -25,6 +25,7 @@ log = structlog.get_logger(__name__)
 START_LIMIT_S = 120.0
 FORK_LIMIT_S = 30.0
 LONGEST_PAUSE_S = 5.0
+FAILED_STARTS = 3  # in a row, after which nobody waits for another
 LOOK_EVERY_S = 0.1
 
 # Variables of a warm process beside those that pass to ranks too. /proc/PID/environ of every rank shows them: none is
@@ -53,6 +54,7 @@ class ZygoteKeeper:
         self._one_at_a_time = threading.Lock()
         self._is_ready = threading.Event()
         self._over = threading.Event()
+        self._trouble = ""  # why none comes up
 
     @property
     def pid(self) -> int | None:
@@ -64,12 +66,13 @@ class ZygoteKeeper:
 
     def keep(self) -> None:
         """Run until ``stop``; the body of a thread."""
-        pause_s = 0.2
+        pause_s, failed_starts = 0.2, 0
         while not self._over.is_set():
+            failed_starts += 1
             try:
                 process = self._start()
                 if self._is_ready.is_set():
-                    pause_s = 0.2
+                    pause_s, failed_starts, self._trouble = 0.2, 0, ""
                 self._wait_for_end(process)
                 why = f"status {process.returncode}"
             except OSError as error:  # the machine has no process or descriptor to spare: it may have one later
@@ -77,6 +80,8 @@ class ZygoteKeeper:
             if not self._over.is_set():
                 self._is_ready.clear()
                 log.warning("zygote.died", why=why, pause_s=pause_s)
+                if failed_starts >= FAILED_STARTS:
+                    self._trouble = f"its warm process ended {failed_starts} times before it was ready ({why})"
                 self._over.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -100,8 +105,11 @@ class ZygoteKeeper:
 
     def start_supervisor(self, request: StartRequest) -> None:
         """Return once a supervisor has locked the folder. Raises ZygoteUnavailable; then nobody lives there."""
-        if self._over.is_set() or not self._is_ready.wait(START_LIMIT_S):
-            raise ZygoteUnavailable("the warm process does not come up")
+        deadline = time.monotonic() + START_LIMIT_S
+        while not self._is_ready.wait(LOOK_EVERY_S) and not self._trouble and time.monotonic() < deadline:
+            pass
+        if self._over.is_set() or not self._is_ready.is_set():
+            raise ZygoteUnavailable(self._trouble or "the warm process does not come up")
         notified, notify = os.pipe()
         try:
             with self._one_at_a_time:

@@ -180,6 +180,19 @@ def test_waiting_for_a_warm_process_ends_when_there_will_be_none(home: Path, mon
             asked.result(timeout=zygote_keeper.START_LIMIT_S / 4)
 
 
+def test_whoever_waits_for_a_warm_process_that_dies_at_each_start_is_told_how(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    keeper = ZygoteKeeper(-1)
+    threading.Thread(target=keeper.keep, daemon=True).start()
+    began = time.monotonic()
+    with pytest.raises(ZygoteUnavailable, match=r"its warm process ended \d+ times before it was ready \(status 1\)"):
+        keeper.start_supervisor(start_request(home))
+    assert time.monotonic() - began < zygote_keeper.START_LIMIT_S / 2
+    keeper.stop()
+
+
 def start_request(folder: Path) -> StartRequest:
     return StartRequest(str(folder), str(folder), Isolation(), "127.0.0.1", str(folder), str(folder))
 
