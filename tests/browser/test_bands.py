@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -51,6 +53,14 @@ def test_words_are_bands_that_follow_zoom_and_axis_and_a_table(sit: Sit, phased:
     seat.go(f"/runs/{phased[0]}/?x=step")
     expect(phases.nth(1)).to_be_visible()
     assert [left_of(phases.nth(1)), phases.nth(0).is_visible()] == [0, False]
+    page.evaluate("(run) => sessionStorage.removeItem(`zoom ${run}`)", phased[0])
+    seat.go(f"/runs/{phased[0]}/?logx=1")
+    expect(phases).to_have_count(4)
+    assert left_of(phases.nth(1)) == pytest.approx(math.log(20) / math.log(99), abs=0.01)
+    page.get_by_label("Filter metrics").fill("loss")
+    expect(phases.nth(1)).to_be_hidden()
+    page.get_by_label("Filter metrics").fill("phas")
+    expect(phases.nth(1)).to_be_visible()
     seat.go(f"/runs/compare/?run={phased[0]}&run={phased[1]}")
     expect(bands(page, "phase")).to_have_count(8)
     seat.watch.expect("")  # from here on the console has what axe does

@@ -163,7 +163,9 @@ def spans(ranks: Iterable[int]) -> str:
             runs[-1] = [runs[-1][0], rank]
         else:
             runs.append([rank])
-    words = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[1]}" for run in runs]
+    words = [
+        str(run[0]) if len(run) == 1 else f"{run[0]}{' to ' if run[1] - run[0] > 1 else ', '}{run[1]}" for run in runs
+    ]
     return ", ".join(words[:4]) + (", …" if len(words) > 4 else "")
 
 

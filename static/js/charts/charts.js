@@ -115,7 +115,8 @@ class Charts {
 
   bandLook() {
     const { state, zoom } = this.workspace;
-    return { axis: state.axis, range: zoom[state.axis], hidden: this.runs.hiddenOf(state) };
+    const { axis, isLogX } = state;
+    return { axis, isLogX, range: zoom[axis], hidden: this.runs.hiddenOf(state) };
   }
 
   // From the list of runs beside the charts.

@@ -58,7 +58,7 @@ export class Layout {
   }
 
   async arrange() {
-    const { deck, store, workspace, panels } = this.page;
+    const { bands, deck, store, workspace, panels } = this.page;
     const words = workspace.state.filter.trim();
     if (store.listing.isPartial && IS_PLAIN.test(words)) await store.find(words);
     if (words !== workspace.state.filter.trim()) return; // asked anew meanwhile
@@ -67,9 +67,12 @@ export class Layout {
     this.laidFor = workspace.layout;
     const names = (this.titles ??= this.keys().map((key) => panels.titleOf(key)));
     const keys = new Map(Object.keys(workspace.layout.panels).map((key) => [panels.titleOf(key), key]));
-    const found = await this.filter.ask(state.filter, names);
+    const ofBands = bands?.names() ?? [];
+    const found = await this.filter.ask(state.filter, [...names, ...ofBands]);
     if (!found || this.isOver) return; // asked anew meanwhile
-    const fitting = [...new Set(found.fitting.map((title) => keys.get(title) ?? title))];
+    const fits = new Set(found.fitting);
+    bands?.filter(new Set(ofBands.filter((name) => !fits.has(name))));
+    const fitting = [...new Set(names.filter((title) => fits.has(title)).map((title) => keys.get(title) ?? title))];
     this.dropChanged();
     const plan = cut(this.planned(fitting), MOST_CARDS, this.asked);
     deck.keep(new Set(plan.flatMap(({ cards }) => cards)));
