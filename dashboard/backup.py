@@ -46,9 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 def back_up(home: Path, target: Path) -> int:
     """Write the backup and return its size in bytes. ``target`` appears only when all of it is on the disk."""
     if os.environ.get("DATABASE_URL"):
-        raise CannotStart(
-            "the database is PostgreSQL: copy it with pg_dump, and runs/, bundles/ and secret_key as files."
-        )
+        raise CannotStart("the database is PostgreSQL: copy it with pg_dump; runs/, bundles/, secret_key as files.")
     if not (home / PRODUCT).exists():
         raise CannotStart(f"{home} is no home of Trainyard.")
     beside = target.with_name(f".{target.name}.{os.getpid()}")

@@ -50,9 +50,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     use = commands.add_parser("use", help="serve with a certificate of another authority, as of a company")
     use.add_argument("--certificate", type=Path, required=True, metavar="FILE", help="the certificate and its chain")
     use.add_argument("--key", type=Path, required=True, metavar="FILE", help="its private key, without a password")
-    use.add_argument(
-        "--ca", type=Path, metavar="FILE", help="whom nodes trust; default: the authorities of their systems"
-    )
+    use.add_argument("--ca", type=Path, metavar="FILE", help="whom nodes trust; default: their systems' authorities")
     return parser.parse_args(arguments)
 
 

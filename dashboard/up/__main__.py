@@ -25,9 +25,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dashboard.up", description="Serve Trainyard on this machine.")
     parser.add_argument("--demo", action="store_true", help="launch the hello-gpt run; with ONCE=1 wait for its end")
-    parser.add_argument(
-        "--port", metavar="PORT", help="the port to serve on; default: PORT of the environment, or 8000"
-    )
+    parser.add_argument("--port", metavar="PORT", help="the port to serve on; default: the variable PORT, or 8000")
     options = parser.parse_args(arguments)
     if options.port is not None:
         os.environ["PORT"] = options.port

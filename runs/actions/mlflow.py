@@ -106,9 +106,7 @@ def _unknown(run: Run, points: Sequence[MlflowPoint]) -> list[MlflowPoint]:
         _, found = curves({run.pk: window}, names, x="time" if at_one_step else "step", points=ALL_POINTS)
         for curve in (one for one in found if not one.labels):
             steps, times, values = (curve.columns[name].tolist() for name in ("step", "time", "value"))
-            known.update(
-                (curve.name, step, at, str(value)) for step, at, value in zip(steps, times, values, strict=True)
-            )
+            known.update((curve.name, step, at, str(one)) for step, at, one in zip(steps, times, values, strict=True))
     return [one for key, one in given.items() if key not in known]
 
 

@@ -122,9 +122,7 @@ class _Parser:
         if token.text == ")":
             self._refuse("This ) closes nothing.")
         if token.kind != "end":
-            self._refuse(
-                f"Here and, or, or the end is expected, not {token.text}. Put a text with such signs in quotes."
-            )
+            self._refuse(f"Here and, or, or the end is expected, not {token.text}. Put a text with signs in quotes.")
         return found
 
     def _either(self, depth: int) -> Expression:

@@ -208,9 +208,7 @@ def compared_points(sweep: Sweep) -> list[TrialPoint]:
     reports = TrialReport.objects.filter(trial__sweep=sweep, trial__value=None).order_by("step")
     for number, step, value in reports.values_list("trial__number", "step", "value"):
         newest[number], steps[number] = value, step
-    points = [
-        one if one.value is not None else one._replace(value=newest.get(one.number)) for one in trial_points(sweep)
-    ]
+    points = [p if p.value is not None else p._replace(value=newest.get(p.number)) for p in trial_points(sweep)]
     longest = max((step for step in steps.values() if step), default=0)
     shares = {number: round((step or longest) / longest, 3) if longest else 1.0 for number, step in steps.items()}
     return [

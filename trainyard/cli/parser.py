@@ -230,9 +230,7 @@ def _add_interactive(commands: Any) -> None:
     one.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="end it after so long (default: 600; a terminal has no limit)"
     )
-    one.add_argument(
-        "--max-output", type=_positive, metavar="BYTES", help="end it when it prints more (default: 64 MiB)"
-    )
+    one.add_argument("--max-output", type=_positive, metavar="BYTES", help="end it where it prints more (64 MiB)")
     forward = _command(commands, "forward", forwarding.forward, "lead a port of this machine to a port of a rank's")
     _takes_run(forward)
     _takes_rank(forward)

@@ -42,10 +42,8 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     listed = command(commands, "sweeps", sweeps, "list sweeps, the newest first")
     listed.add_argument("--project", help="only sweeps of this project")
     listed.add_argument("--json", action="store_true", help="JSON as REST answers it")
-    sweep = commands.add_parser(
-        "sweep", help="search for better parameters", description="Search for better parameters."
-    )
-    verbs = sweep.add_subparsers(dest="sweep_command", required=True, metavar="FILE|COMMAND")
+    top = commands.add_parser("sweep", help="search for better parameters", description="Search for better parameters.")
+    verbs = top.add_subparsers(dest="sweep_command", required=True, metavar="FILE|COMMAND")
     started = command(verbs, START, start, "start the sweep in FILE and print its id")
     started.add_argument("file", metavar="FILE", help="a sweep in YAML or JSON; - reads it from the standard input")
     started.add_argument("--wait", action="store_true", help="wait for the end; exit 0 only if the sweep succeeded")

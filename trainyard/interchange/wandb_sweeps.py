@@ -141,9 +141,7 @@ def _pruner(given: object, remarks: list[str]) -> JsonObject:
         remarks.append("early_terminate: envelope has no counterpart; the median pruner is taken in its place")
         return {"name": "median"}
     eta = number("early_terminate", given, "eta", 3)
-    remarks.append(
-        "early_terminate: W&B counts values of the metric that were logged, asha counts steps: check pruner.min"
-    )
+    remarks.append("early_terminate: W&B counts values that were logged, asha counts steps: check pruner.min")
     if not given.get("strict"):
         remarks.append("early_terminate.strict: asha stops whatever is not among the best of its rung, as with strict")
     found: JsonObject = {"name": "asha", "factor": max(2, round(eta))}
@@ -220,9 +218,7 @@ def _program(words: list[str], remarks: list[str]) -> tuple[list[str], JsonObjec
 
 def _without_variables(words: list[str], remarks: list[str]) -> list[str]:
     for found in filter(None, map(VARIABLE.fullmatch, words)):
-        remarks.append(
-            f"command: {found[0]} is a variable of the agent's machine; set task.environment.{found[1]} here"
-        )
+        remarks.append(f"command: {found[0]} is a variable of the agent; set task.environment.{found[1]} here")
     return [VARIABLE.sub(r"${\1}", one) if VARIABLE.fullmatch(one) else one for one in words]
 
 

@@ -59,9 +59,7 @@ class Mirror:
     def log(self, data: Mapping[str, Any], step: int | None, commit: bool | None) -> None:
         if step is not None:
             if step < self._step:
-                shadow.warn(
-                    "wandb step", f"shadow: W&B drops what comes for a step that is over ({step}), and so do we"
-                )
+                shadow.warn("wandb step", f"shadow: W&B drops what comes for a step that is over ({step}); so do we")
                 return
             if step > self._step:
                 self.flush(step)

@@ -175,9 +175,7 @@ class Relay:
             if limit_s is not None and now - self._began_at > limit_s:
                 self._finish("time-limit", f"The command was ended after its {limit_s:g} s.")
             elif (self._order.terminal or self._forwarding) and now - self._typed_at > documents.IDLE_LIMIT_S:
-                self._finish(
-                    "idle", f"The session was ended: nobody used it for {documents.IDLE_LIMIT_S / 60:g} minutes."
-                )
+                self._finish("idle", f"The session ended: nobody used it for {documents.IDLE_LIMIT_S / 60:g} minutes.")
             elif now - self._kept_at > documents.ABANDONED_S:
                 self._finish(
                     "abandoned", f"The session was ended: its person was away for {documents.ABANDONED_S:g} s."

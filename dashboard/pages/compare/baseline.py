@@ -11,9 +11,7 @@ from runs.presenting.measured import SPEEDS
 from runs.records.metrics.progress import stated_goal
 
 # The last word of the name of a series of which less is better. Of others nobody says which way is better.
-LESS_IS_BETTER = frozenset(
-    ("cer", "error", "fid", "loss", "mae", "mape", "mse", "nll", "perplexity", "ppl", "rmse", "wer")
-)
+LESS_IS_BETTER = {"cer", "error", "fid", "loss", "mae", "mape", "mse", "nll", "perplexity", "ppl", "rmse", "wer"}
 NOISE = 0.05  # p from which on a difference is within noise
 STEPS = 300  # of a continued fraction; tens are enough for what is tested here
 TINY = 1e-300

@@ -67,9 +67,7 @@ class SageMakerSettings(Settings):
         "Empty for what boto3 finds on this server: a role, a profile.",
         checks.text(ACCESS_KEY, "the id of an access key"),
     )
-    secret_access_key: ClassVar[str] = field(
-        "", "Its secret", "It is kept locked and never shown.", _secret, kind=SECRET
-    )
+    secret_access_key: ClassVar[str] = field("", "Its secret", "Kept locked and never shown.", _secret, kind=SECRET)
     endpoint: str = field("", "Endpoint", "In the place of AWS' own addresses; empty for those.", checks.server)
     server: str = fields.server()
     image: str = field(
@@ -142,9 +140,7 @@ class SageMakerSettings(Settings):
     time_limit: str = fields.time_limit(
         checks.duration(LEAST_LIMIT_S, MAX_LIMIT_S), "24h", is_needed=True, heading="Time and cost"
     )
-    spot: bool = field(
-        False, "Spot machines", "Cheaper, and taken back at any time: the run then goes on in another job."
-    )
+    spot: bool = field(False, "Spot machines", "Cheaper, and taken back at any time: then the run goes on in another.")
     spot_wait: str = field(
         "1h",
         "Wait for spot machines",

@@ -10,9 +10,7 @@ from runs.rights.audit import chain
 
 
 class Command(BaseCommand):
-    help = (
-        "Check the audit's chain of hashes in the database; name the first row that does not fit. Accept an older one."
-    )
+    help = "Check the audit's chain of hashes; name the first row that does not fit. Accept an older one."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("verb", choices=["verify", "accept"])

@@ -93,9 +93,7 @@ class _Search:
             if is_late or len(self.ready(frontier)) > self.limit:
                 return frontier
             if late_s >= 4 * OVERRUN_S and passed < END:
-                raise TooSlow(
-                    "this takes too long in the logs of so many ranks at once: seek less, or in fewer of them"
-                )
+                raise TooSlow("this takes too long in the logs of so many ranks: seek less, or in fewer of them")
             self._look(row, data, text)
             passed = min(passed, float(table.last_time[row]))
         return END

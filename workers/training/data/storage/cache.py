@@ -52,9 +52,7 @@ def cache_folder() -> Path:
         # The name can be guessed and the temporary folder is everyone's: do not read what someone else laid there.
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-            raise NodeDataProblem(
-                f"{folder} is not a folder that only user {os.getuid()} can write: set TRAINYARD_CACHE"
-            )
+            raise NodeDataProblem(f"{folder} is no folder that only user {os.getuid()} can write: set TRAINYARD_CACHE")
     return folder
 
 
