@@ -214,9 +214,7 @@ class ClusterRoleAdmin(Granting, Editable):
 class CustomRoleForm(forms.ModelForm):  # type: ignore[type-arg]
     """Takes the permissions of projects alone, as the page of a project and REST do."""
 
-    permissions = forms.MultipleChoiceField(
-        choices=[(one.value, one.value) for one in Permission if one in IN_PROJECTS]
-    )
+    permissions = forms.MultipleChoiceField(choices=[(it.value, it.value) for it in Permission if it in IN_PROJECTS])
 
     class Meta:
         model = CustomRole

@@ -69,9 +69,7 @@ class Api(NinjaAPI):
         schemas = document["components"]["schemas"]
         schemas |= {"Problem": PROBLEM, "FromJob": FROM_JOB, "Spec": json_schema(), "Sweep": sweep_schema()}
         _hoist(document)
-        document["components"]["responses"] = {
-            f"Problem{status}": _refusal(status) for status in TITLES if status < 500
-        }
+        document["components"]["responses"] = {f"Problem{code}": _refusal(code) for code in TITLES if code < 500}
         for method, operation in _operations(document):
             for status in _refusals(method, operation):
                 operation["responses"].setdefault(status, {"$ref": f"#/components/responses/Problem{status}"})

@@ -107,9 +107,7 @@ def _spec_error(request: HttpRequest, error: SpecError) -> HttpResponse:
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    errors = [
-        {"path": _path(item.get("loc", ())), "message": str(item.get("msg", "is wrong"))} for item in error.errors
-    ]
+    errors = [{"path": _path(one.get("loc", ())), "message": str(one.get("msg", "is wrong"))} for one in error.errors]
     detail = "; ".join(f"{item['path']}: {item['message']}" if item["path"] else item["message"] for item in errors)
     return problem(422, detail, code="invalid", errors=errors)
 

@@ -139,9 +139,7 @@ class _Commit:
         """
         known = self.known.producers
         if missing := names - known.keys():
-            known.update(
-                (row.producer, row) for row in Producer.objects.filter(run_id=self.run_id, producer__in=missing)
-            )
+            known.update((p.producer, p) for p in Producer.objects.filter(run_id=self.run_id, producer__in=missing))
         rows = {name: known[name] for name in names if name in known}
         is_rest = self.source.role == REST
         foreign = {

@@ -248,9 +248,7 @@ def _turn(cluster: str, num_ahead: int, first: Request) -> str:
     if num_ahead > NUM_COUNTED:
         ahead = f"more than {max(one for one in MANY if one < num_ahead):,} runs are ahead of yours"
         return f"Waiting its turn on cluster {cluster}: {ahead}."
-    ahead = (
-        "one run is ahead of yours, and" if num_ahead == 1 else f"{num_ahead} runs are ahead of yours, and the first"
-    )
+    ahead = f"{num_ahead} runs are ahead of yours, and the first" if num_ahead > 1 else "one run is ahead of yours, and"
     return f"Waiting its turn on cluster {cluster}: {ahead} needs {_needs(first)}."
 
 

@@ -42,9 +42,7 @@ def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> in
     elif arguments.json:
         screen.json({"series": list(_series(arguments.name, csv_rows(text)))})
     else:
-        rows = [
-            (row["step"], figure(_number(row["value"])), _labels(labels_of(row["labels"]))) for row in csv_rows(text)
-        ]
+        rows = [(r["step"], figure(_number(r["value"])), _labels(labels_of(r["labels"]))) for r in csv_rows(text)]
         screen.table(("step", "value", "labels"), rows)
     return 0
 

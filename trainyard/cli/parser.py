@@ -189,9 +189,7 @@ def _add_acting(commands: Any) -> None:
     one.add_argument("--steps", type=_positive, default=3, metavar="N", help="how many steps (default: 3)")
     one.add_argument("--rank", type=_not_negative, action="append", metavar="N", help="only this rank; may be repeated")
     back = _command(commands, "rewind", acting.rewind, "go back to a step of a run and leave out batches", _takes_run)
-    back.add_argument(
-        "--to", type=_not_negative, required=True, metavar="STEP", help="go back to this step; 0 starts anew"
-    )
+    back.add_argument("--to", type=_not_negative, required=True, metavar="STEP", help="to go back to; 0 starts anew")
     back.add_argument(
         "--skip",
         type=_steps,

@@ -89,9 +89,7 @@ class Run:
             raise TypeError("wandb.log takes a dictionary whose keys are texts")
         if step is not None:
             self.step = max(self.step, int(step))
-        self.own.log(
-            {name: loggable(value) for name, value in data.items()}, int(step) if step is not None else self.step
-        )
+        self.own.log({key: loggable(value) for key, value in data.items()}, self.step if step is None else int(step))
         if commit or (commit is None and step is None):
             self.step += 1
 

@@ -177,9 +177,7 @@ class Relay:
             elif (self._order.terminal or self._forwarding) and now - self._typed_at > documents.IDLE_LIMIT_S:
                 self._finish("idle", f"The session ended: nobody used it for {documents.IDLE_LIMIT_S / 60:g} minutes.")
             elif now - self._kept_at > documents.ABANDONED_S:
-                self._finish(
-                    "abandoned", f"The session was ended: its person was away for {documents.ABANDONED_S:g} s."
-                )
+                self._finish("abandoned", f"The session ended: its person was away for {documents.ABANDONED_S:g} s.")
             await asyncio.sleep(CHECK_S)
 
     async def _read_output(self, descriptor: int, stream: int) -> None:

@@ -60,9 +60,7 @@ class TrialTable:
     def context(self) -> Mapping[str, object]:
         num_all, sheet = self._sweep.trials.count(), self.sheet
         axes = self._labels | {f"{VALUE}:{at}": one.metric for at, one in enumerate(self._sweep.parsed.objectives)}
-        by_state = [
-            (one.lower(), sheet.url(state=one.lower()), self._asked.state == one) for one in map(str, TrialState)
-        ]
+        by_state = [(x.lower(), sheet.url(state=x.lower()), self._asked.state == x) for x in map(str, TrialState)]
         return {
             **sheet.context(self.keys, self.rows),
             "num_all": num_all,

@@ -223,9 +223,7 @@ def _finishing(case: Case, borne: Sequence[Failure]) -> Verdict:
 
 def _is_done_without_the_rest(case: Case) -> bool:
     """Rank 0 is over (and did not fail, for that was asked before), and of nobody else anything can be heard."""
-    return case.outlives_workers and all(
-        part.is_over or (part.first_rank != 0 and part.is_silent) for part in case.parts
-    )
+    return case.outlives_workers and all(one.is_over or (one.first_rank != 0 and one.is_silent) for one in case.parts)
 
 
 def _stopped_supervisors(case: Case, nodes: Sequence[str]) -> Verdict:

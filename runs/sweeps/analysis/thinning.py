@@ -32,9 +32,7 @@ def _ends(trials: Sequence[TrialLike], paths: Sequence[str]) -> Iterator[int]:
     """Yield the numbers of the trials with the least and the greatest value of each objective and field."""
     places = range(max((len(one.values) for one in trials), default=0))
     columns = [[(one.values[place], one.number) for one in trials if place < len(one.values)] for place in places]
-    columns += [
-        [(value, one.number) for one in trials if is_number(value := one.parameters.get(path))] for path in paths
-    ]
+    columns += [[(value, t.number) for t in trials if is_number(value := t.parameters.get(path))] for path in paths]
     for column in filter(None, columns):
         yield from (min(column)[1], max(column)[1])
 

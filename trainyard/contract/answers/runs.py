@@ -37,9 +37,7 @@ class Throughput(TypedDict):
 
     value: float | None
     unit: Annotated[str, Meta(description="`tok/s` or `samples/s`")]
-    mfu: Annotated[
-        float | None, Meta(description="Model FLOPs utilisation: a share of what the devices can do at best")
-    ]
+    mfu: Annotated[float | None, Meta(description="Model FLOPs utilisation: a share of what its devices can at best")]
 
 
 class SeriesSummary(TypedDict):

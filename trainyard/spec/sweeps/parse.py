@@ -59,9 +59,7 @@ def _field_problems(error: ValidationError, *, is_single: bool) -> list[Problem]
     accepted |= {place: accepted["objective"] for place in places if place.startswith("objective.")}
     found = problems_of(error, accepted)
     problems = [one._replace(message=one.message.replace("a field of a spec", "a field of a sweep")) for one in found]
-    return [
-        one._replace(path=one.path.replace("objective.0", "objective", 1)) if is_single else one for one in problems
-    ]
+    return [it._replace(path=it.path.replace("objective.0", "objective", 1)) if is_single else it for it in problems]
 
 
 def _names_of(kind: type[Part]) -> list[str]:

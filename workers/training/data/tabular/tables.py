@@ -127,9 +127,7 @@ class ParquetTable:
                 raise DataProblem(f"{name} has no column {missing[0]!r}, which the first file of the folder has")
             try:
                 for record in opened.iter_batches(ROWS_AT_ONCE, columns=self.names):
-                    columns = [
-                        _plain(record.column(column), f"{name}, column {column!r}", column) for column in self.names
-                    ]
+                    columns = [_plain(record.column(one), f"{name}, column {one!r}", one) for one in self.names]
                     kinds = kinds or [column.type for column in columns]
                     columns = [_alike(column, kind) for column, kind in zip(columns, kinds, strict=True)]
                     self._refuse_other_kinds(kinds, columns, name)
