@@ -16,16 +16,8 @@ from dataclasses import asdict, is_dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from trainyard.contract import records
 from trainyard.contract.base import JsonObject, convert, to_builtins
-from trainyard.contract.records import (
-    MAX_CONFIG_BYTES,
-    MAX_NAME_CHARS,
-    MAX_NOTES,
-    MAX_TAGS,
-    Description,
-    MetricRule,
-    encode_record,
-)
 from trainyard.sdk.buffers import Refuse, flat
 
 if TYPE_CHECKING:
@@ -149,25 +141,25 @@ class Stated:
         self.config = Config(changed)
         self.tags: list[str] = []
         self.notes = self.group = self.job_type = ""
-        self.metrics: dict[str, MetricRule] = {}
+        self.metrics: dict[str, records.MetricRule] = {}
 
-    def record(self, refuse: Refuse) -> Description | None:
+    def record(self, refuse: Refuse) -> records.Description | None:
         """Return the record; None where there is nothing to state. What no record can hold goes to ``refuse``."""
-        made = Description(
+        made = records.Description(
             config=self.config.as_dict(),
-            tags=_cut("tags", [_text(tag) for tag in self.tags], MAX_TAGS, refuse),
-            notes=_cut("notes", _text(self.notes), MAX_NOTES, refuse),
-            group=_cut("group", _text(self.group), MAX_NAME_CHARS, refuse),
-            job_type=_cut("job_type", _text(self.job_type), MAX_NAME_CHARS, refuse),
+            tags=_cut("tags", [_text(tag) for tag in self.tags], records.MAX_TAGS, refuse),
+            notes=_cut("notes", _text(self.notes), records.MAX_NOTES, refuse),
+            group=_cut("group", _text(self.group), records.MAX_NAME_CHARS, refuse),
+            job_type=_cut("job_type", _text(self.job_type), records.MAX_NAME_CHARS, refuse),
             metrics=self.metrics,
         )
         if (size := len(json.dumps(to_builtins(made.metrics)))) > MAX_RULES_BYTES:
             refuse("define_metric", f"has {size:,} bytes of rules, and {MAX_RULES_BYTES:,} at most are kept")
             made.metrics = {}
-        if (size := len(encode_record(made))) > MAX_CONFIG_BYTES:
-            refuse("config", f"has {size:,} bytes, and {MAX_CONFIG_BYTES:,} at most are kept")
+        if (size := len(records.encode_record(made))) > records.MAX_CONFIG_BYTES:
+            refuse("config", f"has {size:,} bytes, and {records.MAX_CONFIG_BYTES:,} at most are kept")
             made.config = {}
-        return made if made != Description() else None
+        return made if made != records.Description() else None
 
 
 def _cut(word: str, value: T, most: int, refuse: Refuse) -> T:
@@ -176,16 +168,17 @@ def _cut(word: str, value: T, most: int, refuse: Refuse) -> T:
     return value[:most]
 
 
-def metric_rule(name: str, step_metric: str | None, summary: str | None, goal: str | None) -> MetricRule:
+def metric_rule(name: str, step_metric: str | None, summary: str | None, goal: str | None) -> records.MetricRule:
     """Return the rule. Raises ValueError, which names the word and its value."""
-    if not 0 < len(name) <= MAX_NAME_CHARS:
-        raise ValueError(f"define_metric: the name {name!r:.60} is no text of 1 to {MAX_NAME_CHARS} characters")
+    if not 0 < len(name) <= records.MAX_NAME_CHARS:
+        raise ValueError(f"define_metric: the name {name!r:.60} is no text of 1 to {records.MAX_NAME_CHARS} characters")
     if summary is not None and summary not in SUMMARIES:
         raise ValueError(f"define_metric: summary={summary!r} is none of {', '.join(SUMMARIES)}")
     if goal is not None and goal not in GOALS:
         raise ValueError(f"define_metric: goal={goal!r} is neither minimize nor maximize")
     return convert(
-        {"x": _text(step_metric or ""), "summary": summary or "", "goal": GOALS[goal] if goal else ""}, MetricRule
+        {"x": _text(step_metric or ""), "summary": summary or "", "goal": GOALS[goal] if goal else ""},
+        records.MetricRule,
     )
 
 

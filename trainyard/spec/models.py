@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field
 
 from trainyard.contract.base import SpecDocument
+from trainyard.spec.sections import tasks
 from trainyard.spec.sections.changes import Changes, changes_field
 from trainyard.spec.sections.environment import EnvironmentSection
 from trainyard.spec.sections.hangs import Hangs, Stragglers
@@ -13,14 +14,6 @@ from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.preflight import PreflightMode
 from trainyard.spec.sections.resources import Resources
 from trainyard.spec.sections.restarts import Restarts
-from trainyard.spec.sections.tasks import (
-    CommunicationTask,
-    ImageClassifierTask,
-    LanguageModelTask,
-    RecipeTask,
-    ScriptTask,
-    TabularTask,
-)
 from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Train
 from trainyard.spec.sections.watch import Rules, watch_field
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
@@ -84,7 +77,7 @@ class Spec(Part):
 class RecipeSpec(Spec):
     """A run of a recipe that trains: the base of one class for each."""
 
-    task: RecipeTask
+    task: tasks.RecipeTask
     parallel: Parallel = Parallel()
     train: Train = Train()
     changes: Changes = changes_field()
@@ -100,27 +93,27 @@ class RecipeSpec(Spec):
 
 
 class LanguageModelSpec(RecipeSpec):
-    task: LanguageModelTask
+    task: tasks.LanguageModelTask
 
 
 class ImageClassifierSpec(RecipeSpec):
-    task: ImageClassifierTask
+    task: tasks.ImageClassifierTask
 
 
 class TabularSpec(RecipeSpec):
-    task: TabularTask
+    task: tasks.TabularTask
 
 
 class CommunicationSpec(Spec):
     """A measurement of the nodes, which trains nothing."""
 
-    task: CommunicationTask
+    task: tasks.CommunicationTask
 
 
 class ScriptSpec(Spec):
     """A run of the user's own script, which decides by itself how it trains."""
 
-    task: ScriptTask
+    task: tasks.ScriptTask
     environment: EnvironmentSection = EnvironmentSection()
     stragglers: Stragglers = Stragglers()
     watch: Rules = watch_field()

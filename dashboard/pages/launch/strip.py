@@ -6,17 +6,8 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
+from dashboard.pages.launch import spec_form
 from dashboard.pages.launch.sources import FormSource
-from dashboard.pages.launch.spec_form import (
-    CODE,
-    Typed,
-    as_value,
-    is_fixed,
-    is_of_another_kind,
-    is_read,
-    kind_of,
-    typed_of,
-)
 from dashboard.pages.shared.field_text import as_text
 from runs.models import User
 from runs.models.indexes import is_none
@@ -29,14 +20,14 @@ from trainyard.spec.form import GROUPS
 PLACE = ("name", "project", "cluster", "resources.nodes", "resources.processes_per_node", "train.steps", "limits.time")
 USUAL = (
     *("train.learning_rate", "train.batch_size", "train.seed", "train.precision", "train.schedule", "train.optimizer"),
-    *("task.operations", "task.repeats", "task.script", "task.arguments", CODE, "task.environment"),
+    *("task.operations", "task.repeats", "task.script", "task.arguments", spec_form.CODE, "task.environment"),
 )
 NUM_NEWEST, NUM_LAUNCHES = 2_000, 200  # runs among which launches are looked for, and launches that are compared
 ENOUGH, TWICE = 10, 2  # launches that say what is used, and changes of a field
 NUM_USED, MOST_NAMED, MAX_SHOWN = 6, 5, 40  # fields of the strip, changes in a line, characters of a value
 
 
-def lifted_fields(user: User, typed: Typed) -> list[str]:
+def lifted_fields(user: User, typed: spec_form.Typed) -> list[str]:
     """Return the paths of the strip's fields: for the form's kind of task those that changed most often, and for the
     other kinds, which one may switch to, the usual ones."""
     own = fields_of(typed["task"])
@@ -44,7 +35,7 @@ def lifted_fields(user: User, typed: Typed) -> list[str]:
     return [*PLACE, *list(used)[:NUM_USED], *(path for path in USUAL if path not in own)]
 
 
-def _changed_most(user: User, typed: Typed) -> list[str]:
+def _changed_most(user: User, typed: spec_form.Typed) -> list[str]:
     """The fields that differed most often from the run before, or from the one that was cloned, in the last launches of
     this person; where those are few, of the project."""
     newest = visible_runs(user).filter(is_none("local_id"))
@@ -54,7 +45,7 @@ def _changed_most(user: User, typed: Typed) -> list[str]:
     for whose in (user.pk, typed["project"]):
         keys = [pk for pk, by in launched if whose in by][:NUM_LAUNCHES]
         rows = newest.filter(pk__in=keys).values_list("pk", "parent_id", "spec")
-        runs = [row for row in rows if kind_of(row[2]) == typed["task"]]
+        runs = [row for row in rows if spec_form.kind_of(row[2]) == typed["task"]]
         if len(runs) >= ENOUGH:
             break
     specs, own = {pk: spec for pk, _, spec in runs}, fields_of(typed["task"])
@@ -74,17 +65,17 @@ def _between(before: JsonObject, after: JsonObject, own: Collection[str], above:
             yield path
 
 
-def said_of(source: FormSource, typed: Typed, lifted: Collection[str]) -> dict[str, str]:
+def said_of(source: FormSource, typed: spec_form.Typed, lifted: Collection[str]) -> dict[str, str]:
     """Return what the page says beside its fields, by place: what is unusual in each group, how the form differs from
     its source, and at each field that does what it was."""
     own = fields_of(typed["task"])
-    usual = typed_of({"task": {"script": ""} if typed["task"] == "script" else {"recipe": typed["task"]}})
+    usual = spec_form.typed_of({"task": {"script": ""} if typed["task"] == "script" else {"recipe": typed["task"]}})
     groups: dict[str, list[str]] = {group: [] for group in GROUPS}
     for path, (_, new) in differences(usual, typed).items():
         if path not in lifted:
             groups[own[path].group].append(f"{own[path].label.lower()} {new}")
     said = {group: listed(words, at_most=MOST_NAMED) or "as usual" for group, words in groups.items()}
-    before = typed_of(source.base or source.document)
+    before = spec_form.typed_of(source.base or source.document)
     if before["task"] != typed["task"]:
         return {**said, "difference": f"Another kind of task than {source.label}."}
     left_out = ("name",) if source.run or source.job else ("name", "project", "cluster")
@@ -94,20 +85,20 @@ def said_of(source: FormSource, typed: Typed, lifted: Collection[str]) -> dict[s
     return said | {"difference": line} | {f"was:{path}": f"was {old}" for path, (old, _) in found.items()}
 
 
-def differences(before: Typed, after: Typed) -> dict[str, tuple[str, str]]:
+def differences(before: spec_form.Typed, after: spec_form.Typed) -> dict[str, tuple[str, str]]:
     """Return by path what each field says before and after, where it means something else."""
-    own = [info for info in fields_of(after["task"]).values() if not is_fixed(info)]
+    own = [info for info in fields_of(after["task"]).values() if not spec_form.is_fixed(info)]
     pairs = [(info, _meaning(info, before), _meaning(info, after)) for info in own]
     return {info.path: (_in_words(info, old), _in_words(info, new)) for info, old, new in pairs if old != new}
 
 
-def _meaning(info: FieldInfo, typed: Typed) -> Any:
+def _meaning(info: FieldInfo, typed: spec_form.Typed) -> Any:
     """The field's value; None where nothing reads it. One that was left empty has its default."""
     text = typed.get(info.path, "").strip()
-    if not is_read(info, typed):
+    if not spec_form.is_read(info, typed):
         return None
-    is_empty = (not text and info.kind != "bool") or is_of_another_kind(info, text)
-    return as_value(info, as_text(info, info.default) if is_empty else text)
+    is_empty = (not text and info.kind != "bool") or spec_form.is_of_another_kind(info, text)
+    return spec_form.as_value(info, as_text(info, info.default) if is_empty else text)
 
 
 def _in_words(info: FieldInfo, value: Any) -> str:
