@@ -15,7 +15,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers sweeps security fuzz gpu ssh tls notebook ray kubernetes sagemaker check bench lock clean
+.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers sweeps security fuzz gpu ssh tls notebook ray kubernetes sagemaker systems check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -73,6 +73,10 @@ kubernetes: ## run in pods that are processes of this machine, beside a stand-in
 sagemaker: ## run in training jobs that are processes of this machine, with moto's server in the place of AWS (root)
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s tests/whole/test_sagemaker.py $(ARGS)
+
+systems: ## training systems of others by their real names, which nodes install: docs/systems.md (ARGS="tests/systems/test_deepspeed.py")
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/systems)
 
 sweeps: ## sweeps whose control and ingest are killed, and a population of which a member is killed, on two nodes
 	@$(PYTHON) -m dashboard.setup --for tests

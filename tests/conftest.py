@@ -113,7 +113,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def refuse_where_no_part_looks(item: pytest.Item) -> None:
     """A test that shares the running Trainyard, or the browser, and lies where `make test` does not look for such."""
-    folders = (*SHARING, "tests/browser", "tests/runs", "tests/workers", "tests/security")  # the last: `make security`
+    folders = (*SHARING, "tests/browser", "tests/runs", "tests/workers", "tests/security", "tests/systems")  # by `make`
     if not any((ROOT / folder) in item.path.parents for folder in folders):
         raise pytest.UsageError(f"{item.nodeid} shares a Trainyard or the browser: it belongs in {', '.join(SHARING)}.")
 

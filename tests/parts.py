@@ -2,7 +2,7 @@
 part is a pytest of its own, with servers of its own; what shares a running Trainyard, and the browser with its event
 loop, are parts by themselves. `make test-all` has what `make test` leaves out: tests that are marked "extended", and
 those of `tests/runs` that have a database, on the second one; with the word "database", `make test-database`, these
-alone. The long experiments, a real Slurm and a real Ray have targets of their own.
+alone. The long experiments, a real Slurm, a real Ray and the systems of others have targets of their own.
 
 Prints what each part says with its name before it, and at the end what failed, the closing line of each and one for
 all. A few tests that failed are run once more, alone on the machine: one that passes then is named as unsteady. That is
@@ -37,9 +37,10 @@ class Tests(NamedTuple):
     changes: dict[str, str]
 
 
-# Every test is in one part, but for tests/parity and tests/quality, which are `make parity` and `make quality`: minutes
-# of up to eight processes. What has to do with the database runs on PostgreSQL too, in `make test-all`.
-NEVER = ("--ignore=tests/parity", "--ignore=tests/quality")
+# Every test is in one part, but for tests/parity, tests/quality and tests/systems, which are `make parity`, `make
+# quality` and `make systems`: minutes of up to eight processes. What has to do with the database runs on PostgreSQL
+# too, in `make test-all`.
+NEVER = ("--ignore=tests/parity", "--ignore=tests/quality", "--ignore=tests/systems")
 # Minutes each, with targets of their own.
 ALONE = (
     "--ignore=tests/chaos",

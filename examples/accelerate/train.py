@@ -8,7 +8,7 @@ Nothing in here knows of Trainyard. Accelerate finds the other processes by the 
 import argparse
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DeepSpeedPlugin, FullyShardedDataParallelPlugin
 from accelerate.utils import set_seed
 from sklearn.datasets import load_digits
 from torch import nn
@@ -20,12 +20,21 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--batch-size", type=int, default=64, help="of each process")
     parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--shard", choices=("fsdp", "deepspeed"), help="whose plug-in spreads weights over processes")
     arguments = parser.parse_args()
 
-    accelerator = Accelerator(cpu=not torch.cuda.is_available())  # without a GPU it must be told, to look for others
+    accelerator = Accelerator(**options(arguments.shard))
     train(accelerator, arguments)
     accelerator.free_memory()  # else the model still holds the process group when that ends, and may hang there
     accelerator.end_training()
+
+
+def options(shard: str | None) -> dict[str, object]:
+    """Return what the Accelerator is made with."""
+    if shard == "deepspeed":  # it finds out by itself that there is no GPU
+        return {"deepspeed_plugin": DeepSpeedPlugin(zero_stage=2)}
+    cpu = not torch.cuda.is_available()  # without a GPU it must be told, to look for other processes
+    return {"cpu": cpu, "fsdp_plugin": FullyShardedDataParallelPlugin(fsdp_version=2)} if shard else {"cpu": cpu}
 
 
 def train(accelerator: Accelerator, arguments: argparse.Namespace) -> None:

@@ -122,6 +122,11 @@ class HeldFolder:
         with self._parent(name) as (parent, last), to._parent(name) as (other, _):
             os.rename(last, last, src_dir_fd=parent, dst_dir_fd=other)
 
+    def remove(self, name: str) -> None:
+        """Remove what is no folder; of a link, the link."""
+        with self._parent(name) as (parent, last):
+            os.unlink(last, dir_fd=parent)
+
     def _target(self, name: str) -> str:
         with self._parent(name) as (parent, last):
             return os.readlink(last, dir_fd=parent)

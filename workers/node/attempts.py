@@ -30,6 +30,7 @@ from workers.node.output import working_folder
 from workers.node.output.sending import output_state
 from workers.node.preflight.self_check import check_folder
 from workers.node.preparation import orders
+from workers.node.preparation.compiled import remove_locks
 from workers.node.server_client import ServerClient
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
 from workers.replicas.receiving import KnownAttempt
@@ -228,6 +229,9 @@ class Attempts:
         except orders.CannotRunHere as refusal:
             self._end_unstarted(order, code=refusal.code, sentence=str(refusal), phase=Phase.REFUSED)
             return
+        cache = project_cache(self._home, order.spec.get("project", ""))
+        if not any(self._works_in(cache, other) for other in list(self._folders.values())):
+            remove_locks(cache)
         folder.create(order)
         working_folder.record_code(folder)
         self._take_over(folder, order)
@@ -238,7 +242,7 @@ class Attempts:
                 home=str(self._home),
                 isolation=self._isolation,
                 address=self._address,
-                cache=str(project_cache(self._home, order.spec.get("project", ""))),
+                cache=str(cache),
                 checkpoints=str(checkpoints_root(self._home)),
                 memory=str(self._memory.folder.path) if self._memory.folder else "",
                 memory_limit_bytes=self._memory.folder.limit_bytes if self._memory.folder else 0,
@@ -246,6 +250,11 @@ class Attempts:
                 secrets=secrets,
             )
         )
+
+    def _works_in(self, cache: Path, folder: AttemptFolder) -> bool:
+        """Return whether ranks of the attempt may be at work in a project's cache."""
+        order = None if folder.is_ended() else folder.order()
+        return order is not None and project_cache(self._home, order.spec.get("project", "")) == cache
 
     def _take_over(self, folder: AttemptFolder, order: Order) -> None:
         """Let the attempt go on in the working folder as the one before it left it here."""
