@@ -6,10 +6,11 @@ Nothing in here knows of Trainyard. Accelerate finds the other processes by the 
 """
 
 import argparse
+from typing import Any
 
 import torch
 from accelerate import Accelerator, DeepSpeedPlugin, FullyShardedDataParallelPlugin
-from accelerate.utils import set_seed
+from accelerate.utils import InitProcessGroupKwargs, set_seed
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -20,7 +21,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--batch-size", type=int, default=64, help="of each process")
     parser.add_argument("--learning-rate", type=float, default=3e-3)
-    parser.add_argument("--shard", choices=("fsdp", "deepspeed"), help="whose plug-in spreads weights over processes")
+    parser.add_argument("--shard", choices=("fsdp", "deepspeed"), help="plug-in that spreads the state over GPUs")
     arguments = parser.parse_args()
 
     accelerator = Accelerator(**options(arguments.shard))
@@ -29,12 +30,15 @@ def main() -> None:
     accelerator.end_training()
 
 
-def options(shard: str | None) -> dict[str, object]:
-    """Return what the Accelerator is made with."""
-    if shard == "deepspeed":  # it finds out by itself that there is no GPU
-        return {"deepspeed_plugin": DeepSpeedPlugin(zero_stage=2)}
-    cpu = not torch.cuda.is_available()  # without a GPU it must be told, to look for other processes
-    return {"cpu": cpu, "fsdp_plugin": FullyShardedDataParallelPlugin(fsdp_version=2)} if shard else {"cpu": cpu}
+def options(shard: str | None) -> dict[str, Any]:
+    """Return what the Accelerator is made with. Without a GPU it must be told, to look for other processes."""
+    is_gpu = torch.cuda.is_available()
+    if shard == "deepspeed":
+        # Else it clips gradients to a norm of 1, which nothing else here does.
+        plugin = DeepSpeedPlugin(zero_stage=2, gradient_clipping=1e9)
+        handlers = [] if is_gpu else [InitProcessGroupKwargs(backend="gloo")]
+        return {"deepspeed_plugin": plugin, "kwargs_handlers": handlers}
+    return {"cpu": not is_gpu, "fsdp_plugin": FullyShardedDataParallelPlugin(fsdp_version=2) if shard else None}
 
 
 def train(accelerator: Accelerator, arguments: argparse.Namespace) -> None:

@@ -47,7 +47,7 @@ def lines(yard: Yard, run_id: str, **query: Any) -> list[str]:
 
 
 def losses(texts: list[str]) -> dict[int, list[float]]:
-    """Return the losses of each step in lines such as ``step 3/20  loss 2.301``: more than one where attempts overlap."""
+    """Return the losses by step in lines such as ``step 3/20  loss 2.301``: more than one where attempts overlap."""
     found: dict[int, list[float]] = {}
     for text in texts:
         if match := re.match(r"step (\d+)/\d+ +loss ([\d.]+)", text):

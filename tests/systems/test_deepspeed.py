@@ -78,7 +78,9 @@ def test_a_stage_trains_as_plain_data_parallelism_does(
     found = {step: value for step, [value] in losses(said).items()}
     assert found.keys() == plain.keys()
     apart = {step: abs(found[step] - plain[step]) for step in plain}
-    print(f"\nZeRO stage {stage}: at most {max(apart.values()):.1e} apart from DistributedDataParallel in {STEPS} steps")
+    print(
+        f"\nZeRO stage {stage}: at most {max(apart.values()):.1e} apart from DistributedDataParallel in {STEPS} steps"
+    )
     assert max(apart.values()) <= MOST_APART, (found, plain)
 
     kept = {f"step{STEPS}/zero_pp_rank_{rank}_mp_rank_00_optim_states.pt" for rank in (0, 1)}

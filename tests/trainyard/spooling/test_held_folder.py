@@ -180,3 +180,13 @@ def test_what_cannot_be_removed_keeps_nothing_else(folder: HeldFolder, tmp_path:
         patch.setattr(os, "unlink", refuse)
         remove_tree(tmp_path / "inside")
     assert [path.name for path in (tmp_path / "inside").rglob("*")] == ["deep", "busy"]
+
+
+def test_a_file_is_removed_and_never_one_behind_a_link(folder: HeldFolder, tmp_path: Path) -> None:
+    folder.remove("deep/file")
+    assert not (tmp_path / "inside" / "deep" / "file").exists()
+    folder.remove("key")
+    assert (tmp_path / "outside" / "key").read_text() == "secret"
+    with pytest.raises(OSError, match="Not a directory|Too many"):
+        folder.remove("out/key")
+    assert (tmp_path / "outside" / "key").exists()
