@@ -11,7 +11,7 @@ import pytest
 from tests.systems.scripts import lines, run
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(3600)
 
 EPOCHS = ["--epochs", "3", "--batch-size", "32"]
 EPOCH = re.compile(r"epoch (\d)/3  loss (\S+)  test accuracy (\S+)")

@@ -14,7 +14,7 @@ from tests.systems.scripts import LIMIT_S, files, lines, losses, run, submit
 from tests.whole.runs import Yard
 
 pytestmark = [
-    pytest.mark.timeout(1800),
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(not shutil.which("g++"), reason="DeepSpeed compiles its operators: this machine has no g++"),
 ]
 

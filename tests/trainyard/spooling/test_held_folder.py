@@ -187,6 +187,6 @@ def test_a_file_is_removed_and_never_one_behind_a_link(folder: HeldFolder, tmp_p
     assert not (tmp_path / "inside" / "deep" / "file").exists()
     folder.remove("key")
     assert (tmp_path / "outside" / "key").read_text() == "secret"
-    with pytest.raises(OSError, match="Not a directory|Too many"):
+    with pytest.raises(OSError, match=r"Not a directory|Too many"):
         folder.remove("out/key")
     assert (tmp_path / "outside" / "key").exists()
