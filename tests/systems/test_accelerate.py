@@ -26,8 +26,11 @@ NEEDS_GCC = pytest.mark.skipif(not shutil.which("g++"), reason="DeepSpeed compil
 def test_a_plug_in_learns_what_accelerate_learns_without_one(
     yard: Yard, tmp_path: Path, plug_in: str, kind: str
 ) -> None:
-    plain = lines(yard, run(yard, "accelerate", tmp_path, task={"arguments": EPOCHS}))
-    said = lines(yard, run(yard, f"accelerate-{plug_in}", tmp_path, task={"arguments": [*EPOCHS, "--shard", plug_in]}))
+    done = [
+        run(yard, "accelerate", tmp_path, task={"arguments": EPOCHS}),
+        run(yard, f"accelerate-{plug_in}", tmp_path, task={"arguments": [*EPOCHS, "--shard", plug_in]}),
+    ]
+    plain, said = (lines(yard, run_id, rank=0) for run_id in done)  # one rank of each node prints
     assert f"2 processes, DistributedType.{kind}" in said
     found, wanted = ([EPOCH.fullmatch(line) for line in text if line.startswith("epoch ")] for text in (said, plain))
     assert [one[1] for one in found if one] == ["1", "2", "3"]

@@ -120,5 +120,6 @@ def test_a_run_whose_rank_is_killed_goes_on_from_its_checkpoint(yard: Yard, tmp_
     assert sorted(found) == list(range(1, 601)), "no step is missing"
     again = {step: values for step, values in found.items() if len(values) == 2}
     print(f"\nkilled in step {max([*again, first - 1])}, went on from step {first}: {len(again)} steps trained again")
-    assert all(step >= first and values[0] == values[1] for step, values in again.items()), again
-    assert {"latest", "step600/zero_pp_rank_1_mp_rank_00_optim_states.pt"} <= files(yard, run_id)
+    assert all(step >= first and abs(values[0] - values[1]) <= MOST_APART for step, values in again.items()), again
+    kept = {"latest", "step600/zero_pp_rank_1_mp_rank_00_optim_states.pt"}
+    yard.wait_for(lambda: kept <= files(yard, run_id), lambda: f"its checkpoint is not listed: {files(yard, run_id)}")
