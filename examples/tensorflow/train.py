@@ -1,6 +1,7 @@
 """A line is fitted by Keras on all workers that TF_CONFIG names.
 
-Alone: python train.py. Where TensorFlow is not installed it names its place among the workers, and ends.
+Alone: TF_USE_LEGACY_KERAS=1 python train.py. With --kept, a folder that all workers share, it goes on from the last
+epoch. Where TensorFlow is not installed it names its place among the workers, and ends.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import numpy as np
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--kept", default="")
     arguments = parser.parse_args()
 
     index, workers = place(os.environ.get("TF_CONFIG", "{}"))
@@ -30,7 +32,10 @@ def main() -> None:
     with strategy.scope():
         model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
         model.compile(optimizer=tf.keras.optimizers.SGD(0.1), loss="mse")
-    model.fit(data, epochs=arguments.epochs, verbose=2)
+    callbacks = [tf.keras.callbacks.BackupAndRestore(arguments.kept)] if arguments.kept else []
+    if index == 0:  # whose event files are the run's curves
+        callbacks.append(tf.keras.callbacks.TensorBoard(os.environ.get("TRAINYARD_OUTPUT", "logs")))
+    model.fit(data, epochs=arguments.epochs, verbose=2, callbacks=callbacks)
     if index == 0:
         print(f"{strategy.num_replicas_in_sync} replicas found a line", flush=True)
 

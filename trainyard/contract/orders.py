@@ -103,7 +103,7 @@ class Go(WireStruct):
     checkpoints: list[CheckpointReference] = []  # newest first, MAX_OFFERED at most; none: the ranks start anew
     memory: MemoryOrder | None = None  # None: control is of an earlier version
     skips: list[SkippedSteps] = []  # in the order in which they were decided
-    workers: list[str] = []  # host:port for each rank, where `task.launch` needs them
+    workers: list[str] = []  # host:port of MPI's process manager and of each rank, where `task.launch` needs them
 
 
 class Locked(WireStruct):

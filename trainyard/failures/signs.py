@@ -47,6 +47,7 @@ PORT_TAKEN = Sign(CauseClass.NETWORK, "found its port taken ({what}).")
 NCCL_USAGE = Sign(CauseClass.USER_ERROR, "used NCCL wrongly ({what}).")
 NCCL_BUG = Sign(CauseClass.UNKNOWN, "failed inside NCCL ({what}).", Standing.DISCONNECTED)
 LOADER = Sign(CauseClass.KILLED, "lost a worker of its DataLoader ({what}).")
+NO_MPI = Sign(CauseClass.USER_ERROR, "found no library of MPI ({what}): environment.requirements may name mpich.")
 STORAGE = Sign(CauseClass.STORAGE, "could not write or read a file ({what}).")
 
 SIGNS: tuple[tuple[re.Pattern[str], Sign], ...] = tuple(
@@ -72,6 +73,7 @@ SIGNS: tuple[tuple[re.Pattern[str], Sign], ...] = tuple(
         (r"NCCL communicator was aborted|Connection to .*store.* (?:lost|closed)|unhandled system error", LOST_PEER),
         (r"Dist(?:Network|Store)Error", LOST_PEER),
         (r"ncclInternalError", NCCL_BUG),
+        (r"cannot load MPI library|libmpi\S*: cannot open shared object file", NO_MPI),
         (r"Parent directory .* does not exist|failed writing file|file write failed", STORAGE),
         (r"PytorchStream(?:Writer|Reader)|inline_container\.cc|CheckpointException|SafetensorError", STORAGE),
         (r"\[Errno (?:5|30|116)\]|Input/output error|Read-only file system|Stale file handle", STORAGE),

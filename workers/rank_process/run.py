@@ -37,6 +37,7 @@ from workers.progress.marker import SIZE
 from workers.rank_process import fresh_interpreter, notebook
 from workers.rank_process.cold_rank import ColdRank, hooked_environment, with_hook
 from workers.rank_process.group_formation import C10D, replace_everywhere, watch_group
+from workers.rank_process.mpi import MpiWorld, join_world
 from workers.sandbox import cgroups
 from workers.sandbox.process import Sandbox, enter
 from workers.secrets import masked_text, variables_of
@@ -66,6 +67,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: Sandbox = Sandbox()
     container: ContainerPlan | None = None  # in which it runs, beside no sandbox of ours
     secrets: list[GivenSecret] = []  # beside the environment, which sessions beside the rank get too
+    mpi: MpiWorld | None = None  # to which it belongs; it is cold
 
     @property
     def is_cold(self) -> bool:
@@ -284,6 +286,8 @@ def _start_cold(plan: RankPlan) -> NoReturn:
     """Become an interpreter of the script's own, or the program of a command. The parent-death signal and the fence
     stay."""
     words, environment = plan.command_line, plan.environment
+    if plan.mpi is not None:
+        environment = {**environment, **join_world(plan.mpi, plan.rank)}
     if plan.task.get("notebook"):
         environment = notebook.prepare(environment, Path.cwd(), plan.folder.output)
     if not plan.task.get("command"):  # it begins with an interpreter

@@ -176,7 +176,7 @@ class CommunicationTask(Part):
 PROGRAMS = ("script", "module", "command", "notebook")
 
 
-Launcher = Literal["torchrun", "tensorflow", "mpi", "jax"]
+Launcher = Literal["torchrun", "tensorflow", "mpi", "jax", "horovod"]
 
 
 def _launchers(value: object) -> object:
@@ -233,8 +233,8 @@ class ScriptTask(Part):
     launch: Launch = what_field(
         ["torchrun"],
         "Launched as by",
-        "Whose variables the ranks find each other by: torchrun's, TensorFlow's TF_CONFIG, those of mpirun, or "
-        "JAX's. none gives them none.",
+        "Whose variables the ranks find each other by: torchrun's, TensorFlow's TF_CONFIG, those of mpirun, JAX's or "
+        "Horovod's. none gives them none.",
         advanced=True,
     )
     shadow: bool = what_field(

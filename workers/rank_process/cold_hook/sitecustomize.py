@@ -6,6 +6,7 @@ variable its environment, and a ``sitecustomize`` of the user's own runs in its 
 alone, and no trouble of its own ever reaches the script.
 """
 
+import atexit
 import os
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 VARIABLE = "TRAINYARD_COLD_RANK"  # JSON, as workers.rank_process.cold_rank writes it
 EMPTY = "TRAINYARD_COLD_RANK_PYTHONPATH"  # set where PYTHONPATH was, and empty
 C10D = "torch.distributed.distributed_c10d"
+MPI = "mpi4py.MPI"
 FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # pathlib is a script's to import
 
 
@@ -43,7 +45,9 @@ def prepare(text: str) -> None:
         import faulthandler
 
         faulthandler.register(plan["signal"], file=2)
-    sys.meta_path.insert(0, AfterImport(C10D, lambda module: watch_groups(module, plan)))
+    sys.meta_path.insert(0, AfterImport(C10D, lambda module: quietly(lambda: watch_groups(module, plan))))
+    if os.environ.get("PMI_SIZE", "1") != "1":
+        sys.meta_path.insert(0, AfterImport(MPI, check_world))
 
 
 class AfterImport:
@@ -65,10 +69,31 @@ class AfterImport:
             def exec_module(module: Any) -> None:
                 del loader.exec_module
                 original(module)
-                quietly(lambda: self._act(module))
+                self._act(module)
 
             loader.exec_module = exec_module
         return spec
+
+
+def check_world(module: Any) -> None:
+    """Refuse to train alone. An error that nobody catches ends the rank at once: else its library, which ends with the
+    interpreter, would wait there for ranks that wait for this one."""
+    if not module.Is_initialized():
+        return
+    size, original = os.environ["PMI_SIZE"], sys.excepthook
+    if module.COMM_WORLD.Get_size() == 1:
+        name = module.Get_library_version().partition("\n")[0].strip("\0 ")
+        words = "ranks find each other by MPICH's (environment.requirements: mpi4py, mpich) or Intel MPI's (impi-rt)"
+        raise RuntimeError(f"mpi4py runs on {name}, which sees 1 rank of {size} here: {words}")
+
+    def excepthook(*error: Any) -> None:
+        original(*error)
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(1)
+
+    sys.excepthook = excepthook
 
 
 def watch_groups(module: Any, plan: Any) -> None:

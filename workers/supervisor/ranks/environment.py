@@ -138,7 +138,7 @@ def is_distributed(order: Order) -> bool:
     """Return whether its ranks are to have torchrun's variables. Many scripts take RANK alone for the wish to train
     with DDP, so the only process of a script has them where the spec asks for them."""
     task = order.spec["task"]
-    if "torchrun" not in launchers_of(order):
+    if not {"torchrun", "horovod"} & set(launchers_of(order)):
         return False
     if "script" not in task or order.world_size > 1 or task.get("distributed"):
         return True

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 import psutil
 
+import trainyard
 from trainyard.contract.base import encode
 from trainyard.contract.calls.secrets import GivenSecret
 from trainyard.contract.orders import Go, MemoryOrder, Order
@@ -24,6 +26,7 @@ from workers.containers.variables import container_variables
 from workers.data_access import CLOSED, ROOTS
 from workers.machine.processes import Exit
 from workers.rank_process.cold_start import why_cold
+from workers.rank_process.mpi import MpiWorld
 from workers.rank_process.run import RankPlan
 from workers.replicas.folders import PLAN, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
 from workers.sandbox.node import Isolation
@@ -35,6 +38,7 @@ from workers.supervisor.ranks.environment import CheckpointCandidate, launchers_
 
 SOCKET_CHARACTERS = 107  # of a path of a Unix socket, at most
 MULTIPROCESSING_CHARACTERS = 32  # of its sockets below TMPDIR
+HOROVOD = Path(trainyard.__file__).parent / "integrations" / "horovod.py"
 COLD_NOTE = "Trainyard: this rank starts in an interpreter of its own, which takes seconds"
 
 
@@ -113,7 +117,11 @@ def plan_rank(
     torchrun = variables.torchrun_variables(local_rank, order=order, go=go, folder=folder)
     is_distributed = variables.is_distributed(order)
     own = own | torchrun if is_distributed else {name: own[name] for name in own if name not in torchrun}
-    own |= contract_variables(launchers_of(order), _place_of(local_rank, order, go))
+    launch = launchers_of(order)
+    own |= contract_variables(launch, _place_of(local_rank, order, go))
+    if "horovod" in launch:
+        own["PYTHONPATH"] = os.pathsep.join(filter(None, [_with_horovod(folder), own.get("PYTHONPATH")]))
+    has_manager = "mpi" in launch and order.world_size > 1 and go.workers and not start.containers
     if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
         own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden)}
@@ -134,6 +142,7 @@ def plan_rank(
         secrets=[one for one in secrets if one.variable != CREDENTIALS],  # the node's own
         sandbox=sandbox,
         container=container,
+        mpi=MpiWorld(go.workers[0], order.world_size, order.num_nodes) if has_manager else None,
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 
@@ -165,6 +174,14 @@ def _note_on(temporary: Path) -> str:
         f"Trainyard: TMPDIR has {len(str(temporary))} characters, more than the {longest} that leave room for "
         f"multiprocessing's sockets, since this node may write into none of {places}: a DataLoader's workers may hang"
     )
+
+
+def _with_horovod(folder: AttemptFolder) -> str:
+    """Return a folder in which Python finds ``horovod.torch``: ours, where the interpreter has no Horovod of its own."""
+    place = folder.path / "horovod"
+    (place / "horovod").mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(HOROVOD, place / "horovod" / "torch.py")  # no link: a container does not have us
+    return str(place)
 
 
 def _named_in_tmp(order: Order) -> list[Path]:
@@ -204,13 +221,15 @@ def _place_of(local_rank: int, order: Order, go: Go) -> "RankPlace":
         local_rank=local_rank,
         local_size=order.num_ranks,
         master=f"{go.master_addr}:{go.master_port}",
-        workers=go.workers,
+        workers=go.workers[1:] if "mpi" in launchers_of(order) else go.workers,
     )
 
 
 def reserve_ports(address: str, order: Order) -> list[socket.socket]:
-    """Return sockets with free ports: of MASTER_PORT, and of each rank here where its launcher names one."""
-    number = order.num_ranks if "tensorflow" in launchers_of(order) else 0
+    """Return sockets with free ports: of MASTER_PORT, of MPI's process manager beside rank 0, and of each rank here
+    where its launcher names one."""
+    launch = launchers_of(order)
+    number = (order.num_ranks if "tensorflow" in launch else 0) + ("mpi" in launch and order.node_rank == 0)
     return [reserve_port(address) for _ in range(1 + number)]
 
 
@@ -235,8 +254,7 @@ def reserve_port(address: str) -> socket.socket:
 
 # The variables by which frameworks other than torch find the ranks: what their own launchers would set.
 #
-# Each function names a launcher's variables for one rank. No MPI runs here: programs that read the names of its
-# launcher find their rank by them.
+# Each function names a launcher's variables for one rank.
 
 
 class RankPlace(NamedTuple):
@@ -290,10 +308,17 @@ def jax_variables(place: RankPlace) -> dict[str, str]:
     }
 
 
+def horovod_variables(place: RankPlace) -> dict[str, str]:
+    """Return what a script reads beside ``horovod.torch``, which goes by torchrun's variables."""
+    values = place.rank, place.world_size, place.local_rank, place.local_size
+    return {f"HOROVOD_{name}": str(one) for name, one in zip(("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"), values)}
+
+
 CONTRACTS: dict[str, Callable[[RankPlace], dict[str, str]]] = {
     "tensorflow": tensorflow_variables,
     "mpi": mpi_variables,
     "jax": jax_variables,
+    "horovod": horovod_variables,
 }
 
 

@@ -34,6 +34,15 @@ def test_jax_gets_the_coordinator_and_its_number() -> None:
     }
 
 
+def test_horovod_gets_the_names_of_its_launcher() -> None:
+    assert contract_variables(["horovod"], PLACE) == {
+        "HOROVOD_RANK": "3",
+        "HOROVOD_SIZE": "4",
+        "HOROVOD_LOCAL_RANK": "1",
+        "HOROVOD_LOCAL_SIZE": "2",
+    }
+
+
 def test_several_add_up_and_torchruns_are_elsewhere() -> None:
     both = contract_variables(["torchrun", "jax", "mpi"], PLACE)
     assert both == contract_variables(["jax"], PLACE) | contract_variables(["mpi"], PLACE)
@@ -51,3 +60,11 @@ def test_a_word_is_a_list_of_one(given: object, launch: list[str]) -> None:
 def test_torchrun_for_one_process_and_no_torchrun_contradict_each_other() -> None:
     with pytest.raises(SpecError, match="gives none"):
         parse_spec({"name": "x", "task": {"script": "t.py", "launch": "none", "distributed": True}})
+
+
+@pytest.mark.parametrize(("changes", "nodes"), [({"launch": "tensorflow"}, 1), ({}, 2)])
+def test_one_place_for_all_workers_of_tensorflow_is_refused(changes: dict[str, str], nodes: int) -> None:
+    config = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
+    task = {"script": "t.py", "environment": {"TF_CONFIG": config}, **changes}
+    with pytest.raises(SpecError, match=r"task\.environment.*TF_CONFIG .*one place among the workers.*launch tensorflow"):
+        parse_spec({"name": "x", "resources": {"nodes": nodes}, "task": task})
