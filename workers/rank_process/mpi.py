@@ -24,7 +24,6 @@ WORDS = re.compile(rb"([\w/-]+)=((?:\\.|[^\s\\])*)")  # a library writes a backs
 SERVED = {
     b"init": b"response_to_init pmi_version=1 pmi_subversion=1 rc=0",
     b"get_maxes": b"maxes kvsname_max=256 keylen_max=64 vallen_max=1024",  # as MPICH's own mpiexec has them
-    b"get_my_kvsname": b"my_kvsname kvsname=trainyard",
     b"get_appnum": b"appnum appnum=0",
     b"finalize": b"finalize_ack",
 }
@@ -74,7 +73,8 @@ def _start(world: MpiWorld, host: str, port: int) -> None:
 async def serve(world: MpiWorld, listener: socket.socket) -> None:
     """Serve the ranks until as many have gone as there are."""
     nodes = f"(vector,(0,{world.num_nodes},{world.size // world.num_nodes}))"  # of the ranks, in their order
-    values = {b"PMI_process_mapping": nodes.encode()}
+    name = os.urandom(8).hex()  # MPICH names what the ranks of a node share after it
+    values = {b"PMI_process_mapping": nodes.encode(), b"": name.encode()}
     waiting: list[asyncio.StreamWriter] = []  # at the barrier
     gone: list[asyncio.StreamWriter] = []
     is_over = asyncio.Event()
@@ -101,11 +101,13 @@ async def serve(world: MpiWorld, listener: socket.socket) -> None:
 
 def _answer(command: bytes, words: dict[bytes, bytes], values: dict[bytes, bytes], world: MpiWorld) -> bytes:
     key = words.get(b"key", b"")
-    if command == b"put":
+    if command == b"put" and key:
         values[key] = words.get(b"value", b"")
         return b"put_result rc=0 msg=success"
     if command == b"get":
         return b"get_result rc=0 value=" + values[key] if key in values else b"get_result rc=-1 msg=unknown"
+    if command == b"get_my_kvsname":
+        return b"my_kvsname kvsname=" + values[b""]
     if command == b"get_universe_size":
         return b"universe_size size=%d" % world.size
     return SERVED.get(command, command.removesuffix(b"_name") + b"_result rc=-1 msg=not_served")
