@@ -25,6 +25,7 @@ THE_MACHINES = {
     "PYTHONPATH",
     "HF_HUB_DISABLE_XET",  # the library's of the Hugging Face hub
     "GROUP_WORLD_SIZE",  # torchrun's
+    "PMI_SIZE",  # of the launcher of MPICH
     "TORCHELASTIC_ERROR_FILE",
     "TORCHELASTIC_RESTART_COUNT",
     "TORCHELASTIC_RUN_ID",

@@ -8,14 +8,14 @@ Gradients are divided, then added, as DistributedDataParallel does. It needs tor
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-T = TypeVar("T")
 Average, Sum, Adasum = "Average", "Sum", "Adasum"  # the last is known, and refused
+rank, size, shutdown = dist.get_rank, dist.get_world_size, dist.destroy_process_group
 
 
 class Compression:
@@ -31,18 +31,6 @@ def init() -> None:
         alone = {} if "RANK" in os.environ else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
         kind = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(kind, **alone)
-
-
-def shutdown() -> None:
-    dist.destroy_process_group()
-
-
-def rank() -> int:
-    return dist.get_rank(_group())
-
-
-def size() -> int:
-    return dist.get_world_size(_group())
 
 
 def local_rank() -> int:
@@ -63,7 +51,7 @@ def allreduce(
     sent = tensor.detach().clone(memory_format=torch.contiguous_format)
     sent = sent.to(compression) if compression is not None and is_float else sent
     sent = sent.mul_(1 / size()) if op == Average and is_float else sent
-    dist.all_reduce(sent, group=_group())
+    dist.all_reduce(sent)
     return (sent if op == Sum or is_float else sent.div_(size(), rounding_mode="trunc")).to(tensor.dtype)
 
 
@@ -80,13 +68,13 @@ def allgather(tensor: Tensor, name: str | None = None) -> Tensor:
 
 def broadcast(tensor: Tensor, root_rank: int, name: str | None = None) -> Tensor:
     sent = tensor.detach().clone(memory_format=torch.contiguous_format)
-    dist.broadcast(sent, root_rank, group=_group())
+    dist.broadcast(sent, root_rank)
     return sent
 
 
-def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None) -> T:
+def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None) -> Any:
     found = [obj]
-    dist.broadcast_object_list(found, root_rank, group=_group())
+    dist.broadcast_object_list(found, root_rank)
     return found[0]
 
 
@@ -138,7 +126,7 @@ class _Distributed(torch.optim.Optimizer):
         return super().step(closure)
 
 
-def DistributedOptimizer(  # noqa: N802  # Horovod's name
+def DistributedOptimizer(
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, Any]] | None = None,
     compression: torch.dtype | None = Compression.none,
@@ -160,9 +148,3 @@ def DistributedOptimizer(  # noqa: N802  # Horovod's name
     made.__setstate__(optimizer.__getstate__())  # the same groups and state: a scheduler of either changes both
     made._how = {"op": op, "compression": compression}
     return made
-
-
-def _group() -> Any:
-    if not dist.is_initialized():
-        raise ValueError("Horovod has not been initialized: call hvd.init() first")
-    return dist.group.WORLD

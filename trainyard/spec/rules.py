@@ -124,8 +124,9 @@ def _environment_problems(spec: Spec, task: ScriptTask) -> Iterator[Problem]:
         words = f"true gives a single process torchrun's variables, and task.launch {show(task.launch)} gives none"
         yield Problem("task.distributed", words)
     if "TF_CONFIG" in task.environment and ("tensorflow" in task.launch or spec.world_size() > 1):
-        words = f"TF_CONFIG {show(task.environment['TF_CONFIG'])} gives all {spec.world_size()} ranks one place among"
-        yield Problem("task.environment", f"{words} the workers: leave it out, and task.launch tensorflow sets each its own")
+        given = show(task.environment["TF_CONFIG"])
+        words = f"TF_CONFIG {given} is one place among the workers for all ranks: leave it out, and task.launch"
+        yield Problem("task.environment", f"{words} tensorflow gives each its own")
     section = getattr(spec, "environment", None)
     if not isinstance(section, EnvironmentSection):
         return

@@ -57,7 +57,7 @@ def join_world(world: MpiWorld, rank: int) -> dict[str, str]:
 
 def _start(world: MpiWorld, host: str, port: int) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server(("", port), family=family) as listener:  # as torch's store: others may see another address
+    with socket.create_server(("", port), family=family) as listener:  # as torch's store does
         if os.fork() != 0:
             return
         try:
@@ -73,8 +73,7 @@ def _start(world: MpiWorld, host: str, port: int) -> None:
 async def serve(world: MpiWorld, listener: socket.socket) -> None:
     """Serve the ranks until as many have gone as there are."""
     nodes = f"(vector,(0,{world.num_nodes},{world.size // world.num_nodes}))"  # of the ranks, in their order
-    name = os.urandom(8).hex()  # MPICH names what the ranks of a node share after it
-    values = {b"PMI_process_mapping": nodes.encode(), b"": name.encode()}
+    values = {b"PMI_process_mapping": nodes.encode(), b"": os.urandom(8).hex().encode()}  # the last names this space
     waiting: list[asyncio.StreamWriter] = []  # at the barrier
     gone: list[asyncio.StreamWriter] = []
     is_over = asyncio.Event()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -149,9 +148,3 @@ def test_parameters_and_the_optimizer_are_those_of_the_root() -> None:
 def test_what_is_not_served_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         hvd.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))]), **changes)
-
-
-def test_a_call_before_init_is_refused_as_horovod_does() -> None:
-    assert not dist.is_initialized()
-    with pytest.raises(ValueError, match="call hvd.init"):
-        hvd.rank()

@@ -130,6 +130,48 @@ def test_a_rank_writes_its_stacks_and_copies_its_collectives(tmp_path: Path) -> 
     assert any('train.py", line 7 in wait' in line for line in stack), stack
 
 
+# As mpi4py has it, over a library that sees as many ranks as SIZE says.
+MPI = """
+import atexit, os
+class World:
+    def Get_size(self):
+        return int(os.environ["SIZE"])
+COMM_WORLD = World()
+def Is_initialized():
+    return "SIZE" in os.environ
+def Get_library_version():
+    return "Open MPI v5.0.11, package: Open MPI\\nmore\\0"
+atexit.register(print, "at exit", flush=True)
+"""
+RAISES = """
+import threading, time
+from mpi4py import MPI
+threading.Thread(target=time.sleep, args=(60,)).start()  # as a library that waits for the others when Python ends
+raise ValueError("no such layer")
+"""
+
+
+def run_with_mpi(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    for name, text in {"mpi4py/__init__.py": "", "mpi4py/MPI.py": MPI, "train.py": RAISES}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    hooked = environment(PYTHONPATH=str(HOOK), **{VARIABLE: json.dumps({"pid": 0, "signal": 0})}, **variables)
+    command = [sys.executable, "train.py"]
+    return subprocess.run(command, cwd=folder, env=hooked, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_an_error_in_a_rank_of_mpi_ends_it_at_once(tmp_path: Path) -> None:
+    done = run_with_mpi(tmp_path, PMI_SIZE="2", SIZE="2")
+    assert (done.returncode, done.stdout) == (1, "at exit\n")
+    assert done.stderr.endswith("ValueError: no such layer\n")
+
+
+def test_a_library_of_mpi_that_sees_one_rank_of_several_is_refused(tmp_path: Path) -> None:
+    done = run_with_mpi(tmp_path, PMI_SIZE="2", SIZE="1")
+    assert done.returncode == 1
+    assert "Error: mpi4py runs on Open MPI v5.0.11, package: Open MPI, which sees 1 rank of 2 here: " in done.stderr
+
+
 def test_what_a_script_writes_in_place_of_marks_is_nothing(tmp_path: Path) -> None:
     found = MarksFile(tmp_path / "marks")
     assert found.read().text == b""

@@ -89,8 +89,6 @@ def check_world(module: Any) -> None:
     def excepthook(*error: Any) -> None:
         original(*error)
         atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
         os._exit(1)
 
     sys.excepthook = excepthook

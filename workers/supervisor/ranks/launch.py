@@ -117,11 +117,9 @@ def plan_rank(
     torchrun = variables.torchrun_variables(local_rank, order=order, go=go, folder=folder)
     is_distributed = variables.is_distributed(order)
     own = own | torchrun if is_distributed else {name: own[name] for name in own if name not in torchrun}
-    launch = launchers_of(order)
-    own |= contract_variables(launch, _place_of(local_rank, order, go))
-    if "horovod" in launch:
+    own |= contract_variables(launchers_of(order), _place_of(local_rank, order, go))
+    if "horovod" in launchers_of(order):
         own["PYTHONPATH"] = os.pathsep.join(filter(None, [_with_horovod(folder), own.get("PYTHONPATH")]))
-    has_manager = "mpi" in launch and order.world_size > 1 and go.workers and not start.containers
     if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
         own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden)}
@@ -142,7 +140,7 @@ def plan_rank(
         secrets=[one for one in secrets if one.variable != CREDENTIALS],  # the node's own
         sandbox=sandbox,
         container=container,
-        mpi=MpiWorld(go.workers[0], order.world_size, order.num_nodes) if has_manager else None,
+        mpi=None if start.containers else _world_of(order, go),
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 
@@ -176,8 +174,14 @@ def _note_on(temporary: Path) -> str:
     )
 
 
+def _world_of(order: Order, go: Go) -> MpiWorld | None:
+    if "mpi" not in launchers_of(order) or order.world_size == 1 or not go.workers:
+        return None
+    return MpiWorld(go.workers[0], order.world_size, order.num_nodes)
+
+
 def _with_horovod(folder: AttemptFolder) -> str:
-    """Return a folder in which Python finds ``horovod.torch``: ours, where the interpreter has no Horovod of its own."""
+    """Return a folder in which Python finds ``horovod.torch``: ours, where the interpreter has no Horovod itself."""
     place = folder.path / "horovod"
     (place / "horovod").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(HOROVOD, place / "horovod" / "torch.py")  # no link: a container does not have us
@@ -310,8 +314,9 @@ def jax_variables(place: RankPlace) -> dict[str, str]:
 
 def horovod_variables(place: RankPlace) -> dict[str, str]:
     """Return what a script reads beside ``horovod.torch``, which goes by torchrun's variables."""
-    values = place.rank, place.world_size, place.local_rank, place.local_size
-    return {f"HOROVOD_{name}": str(one) for name, one in zip(("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"), values)}
+    size, local_size = place.world_size, place.local_size
+    values = {"RANK": place.rank, "SIZE": size, "LOCAL_RANK": place.local_rank, "LOCAL_SIZE": local_size}
+    return {f"HOROVOD_{name}": str(value) for name, value in values.items()}
 
 
 CONTRACTS: dict[str, Callable[[RankPlace], dict[str, str]]] = {

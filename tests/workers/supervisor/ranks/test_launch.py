@@ -66,5 +66,7 @@ def test_torchrun_for_one_process_and_no_torchrun_contradict_each_other() -> Non
 def test_one_place_for_all_workers_of_tensorflow_is_refused(changes: dict[str, str], nodes: int) -> None:
     config = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
     task = {"script": "t.py", "environment": {"TF_CONFIG": config}, **changes}
-    with pytest.raises(SpecError, match=r"task\.environment.*TF_CONFIG .*one place among the workers.*launch tensorflow"):
+    with pytest.raises(
+        SpecError, match=r"task\.environment.*TF_CONFIG .*one place among the workers.*launch tensorflow gives"
+    ):
         parse_spec({"name": "x", "resources": {"nodes": nodes}, "task": task})
