@@ -28,7 +28,8 @@ class Compression:
 def init() -> None:
     """Form the process group of all ranks, by torchrun's variables; one process without them is alone."""
     if not dist.is_initialized():
-        alone = {} if "RANK" in os.environ else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+        is_alone = "RANK" not in os.environ
+        alone: dict[str, Any] = {"init_method": "tcp://127.0.0.1:0", "rank": 0, "world_size": 1} if is_alone else {}
         kind = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(kind, **alone)
 
@@ -108,7 +109,7 @@ class _Distributed(torch.optim.Optimizer):
             held.setdefault((one.grad.dtype, one.grad.device), []).append(one.grad)
         for grads in held.values():
             flat = allreduce(torch.cat([grad.reshape(-1) for grad in grads]), **self._how)
-            for grad, part in zip(grads, flat.split([grad.numel() for grad in grads]), strict=True):
+            for grad, part in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
                 grad.copy_(part.view_as(grad))
 
     @contextmanager
