@@ -49,7 +49,7 @@ ALLOWED = {
     r"(joined|joining|exit)_path\(.*\)\.(exists|stat)\(\)|hangs/watch\.py: path\.exists": LOOK,
     r"^workers/supervisor/records/log_tail\.py: .*\.glob\(": "lists a folder whose name is the node's",
     r"^workers/supervisor/container\.py: ": "an archive or folder that the node's operator named",
-    r"^workers/supervisor/ranks/launch\.py: .*\(?place / 'horovod'": "a folder beside those that ranks write",
+    r"^workers/supervisor/ranks/launch\.py: .*\b(place\b|one\.chmod)": "a folder beside those that ranks write",
     r"^workers/supervisor/ranks/containers\.py: ": "variables beside the ranks' folders, and the machine's devices",
     r"^workers/supervisor/ranks/state\.py: path\.read_text": "a pid file that ranks cannot write",
     r"confinement\.py: os\.chown": "a folder that was just made under a random name, in a sticky folder",

@@ -182,10 +182,12 @@ def _world_of(order: Order, go: Go) -> MpiWorld | None:
 
 def _with_horovod(folder: AttemptFolder) -> str:
     """Return a folder in which Python finds ``horovod.torch``: ours, where the interpreter has no Horovod itself."""
-    place = folder.path / "horovod"
-    (place / "horovod").mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(HOROVOD, place / "horovod" / "torch.py")  # no link: a container does not have us
-    return str(place)
+    place = folder.path / "horovod" / "horovod"
+    place.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(HOROVOD, place / "torch.py")  # no link: a container does not have us
+    for one in (place.parent, place, place / "torch.py"):  # its ranks may be another user's
+        one.chmod(0o755)
+    return str(place.parent)
 
 
 def _named_in_tmp(order: Order) -> list[Path]:
