@@ -46,10 +46,13 @@ def failure(yard: Yard, run_id: str) -> str:
     return yard.sentence(run_id)
 
 
-def test_the_ranks_of_two_nodes_are_one_world_whose_all_reduce_is_right(yard: Yard, tmp_path: Path) -> None:
-    said = lines(yard, run(yard, "mpi4py", tmp_path))
+@pytest.mark.parametrize(("library", "name"), [("mpich", "MPICH Version:"), ("impi-rt", "Intel(R) MPI Library")])
+def test_the_ranks_of_two_nodes_are_one_world_whose_all_reduce_is_right(
+    yard: Yard, tmp_path: Path, library: str, name: str
+) -> None:
+    said = lines(yard, run(yard, "mpi4py", tmp_path, environment={"requirements": ["mpi4py", library, "numpy"]}))
     assert "2 ranks found y = 3.000 x + -1.000" in said
-    assert [sum(line.startswith(f"rank {rank} of 2: MPICH Version:") for line in said) for rank in (0, 1)] == [1, 1]
+    assert [sum(line.startswith(f"rank {rank} of 2: {name}") for line in said) for rank in (0, 1)] == [1, 1]
 
 
 def test_two_ranks_on_each_of_two_nodes_know_their_neighbours(yard: Yard, tmp_path: Path) -> None:

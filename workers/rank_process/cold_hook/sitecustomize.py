@@ -83,7 +83,7 @@ def check_world(module: Any) -> None:
     size, original = os.environ["PMI_SIZE"], sys.excepthook
     if module.COMM_WORLD.Get_size() == 1:
         name = module.Get_library_version().partition("\n")[0].strip("\0 ")
-        words = "ranks find each other by MPICH's (environment.requirements: mpi4py, mpich) or Intel MPI's (impi-rt)"
+        words = "ranks meet by MPICH (environment.requirements: mpi4py, mpich) or Intel MPI (impi-rt), in no container"
         raise RuntimeError(f"mpi4py runs on {name}, which sees 1 rank of {size} here: {words}")
 
     def excepthook(*error: Any) -> None:
