@@ -72,11 +72,12 @@ def _start(world: MpiWorld, host: str, port: int) -> None:
 
 async def serve(world: MpiWorld, listener: socket.socket) -> None:
     """Serve the ranks until as many have gone as there are."""
-    nodes = f"(vector,(0,{world.num_nodes},{world.size // world.num_nodes}))"  # of the ranks, in their order
-    values = {b"PMI_process_mapping": nodes.encode(), b"": os.urandom(8).hex().encode()}  # the last names this space
+    nodes = b"(vector,(0,%d,%d))" % (world.num_nodes, world.size // world.num_nodes)  # of the ranks, in their order
+    values = {b"PMI_process_mapping": nodes}
+    served = SERVED | {b"get_universe_size": b"universe_size size=%d" % world.size}
+    served[b"get_my_kvsname"] = b"my_kvsname kvsname=" + os.urandom(8).hex().encode()  # shared memory has its name
     waiting: list[asyncio.StreamWriter] = []  # at the barrier
-    gone: list[asyncio.StreamWriter] = []
-    is_over = asyncio.Event()
+    gone: asyncio.Queue[None] = asyncio.Queue()
 
     async def attend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError):  # it broke off, or what it says is no line
@@ -84,29 +85,25 @@ async def serve(world: MpiWorld, listener: socket.socket) -> None:
                 words = dict(WORDS.findall(line))
                 if words.get(b"cmd") == b"barrier_in":
                     waiting.append(writer)
-                    while len(waiting) >= world.size:
-                        for one in [waiting.pop() for _ in range(world.size)]:
+                    if len(waiting) == world.size:
+                        for one in waiting:
                             one.write(b"cmd=barrier_out\n")
+                        waiting.clear()
                 elif b"cmd" in words or line == b"endcmd\n":  # the end of what asks for more processes
-                    writer.write(b"cmd=" + _answer(words.get(b"cmd", b"spawn"), words, values, world) + b"\n")
+                    writer.write(b"cmd=" + _answer(words.get(b"cmd", b"spawn"), words, values, served) + b"\n")
         writer.close()
-        gone.append(writer)
-        if len(gone) == world.size:
-            is_over.set()
+        gone.put_nowait(None)
 
     async with await asyncio.start_server(attend, sock=listener):
-        await is_over.wait()
+        for _ in range(world.size):
+            await gone.get()
 
 
-def _answer(command: bytes, words: dict[bytes, bytes], values: dict[bytes, bytes], world: MpiWorld) -> bytes:
+def _answer(command: bytes, words: dict[bytes, bytes], values: dict[bytes, bytes], served: dict[bytes, bytes]) -> bytes:
     key = words.get(b"key", b"")
-    if command == b"put" and key:
+    if command == b"put":
         values[key] = words.get(b"value", b"")
         return b"put_result rc=0 msg=success"
     if command == b"get":
         return b"get_result rc=0 value=" + values[key] if key in values else b"get_result rc=-1 msg=unknown"
-    if command == b"get_my_kvsname":
-        return b"my_kvsname kvsname=" + values[b""]
-    if command == b"get_universe_size":
-        return b"universe_size size=%d" % world.size
-    return SERVED.get(command, command.removesuffix(b"_name") + b"_result rc=-1 msg=not_served")
+    return served.get(command, command.removesuffix(b"_name") + b"_result rc=-1 msg=not_served")
