@@ -42,7 +42,10 @@ MESHES = {
 }
 RANKS = {  # of those that train no recipe
     "accelerate": 2,
+    "accelerate-deepspeed": 2,
+    "accelerate-fsdp": 2,
     "ddp": 2,
+    "deepspeed": 2,
     "fsdp2": 2,
     "horovod": 2,
     "jax": 2,
@@ -52,6 +55,7 @@ RANKS = {  # of those that train no recipe
     "mpi4py": 2,
     "network": 2,
     "own-venv": 2,
+    "ray-train": 1,
     "script": 2,
     "tensorflow": 2,
 }
