@@ -181,6 +181,7 @@ urlpatterns = [
     route("runs/<slug:run_id>/exclude-node/", page_verbs.exclude_node, "exclude-node"),
     route("runs/<slug:run_id>/trace/", page_verbs.trace, "trace"),
     route("runs/<slug:run_id>/resize/", page_verbs.resize, "resize"),
+    route("runs/<slug:run_id>/scale/", page_verbs.scale, "scale"),
     route("runs/<slug:run_id>/annotate/", run_verbs.annotate, "annotate"),
     route("runs/<slug:run_id>/do/<slug:verb>/", run_verbs.do, "do"),
 ]

@@ -22,7 +22,7 @@ from trainyard.contract.facts import EstimateDocument
 from trainyard.contract.machines import PODMAN, Cpu
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Proposal, Rates
 from trainyard.planner.roofline import find_link
-from trainyard.spec import RecipeSpec, Spec
+from trainyard.spec import RecipeSpec, Spec, parse_spec
 
 BENCHMARK = "communication-benchmark"
 RATES = "rates"  # the fact that a benchmark's rank 0 reports
@@ -142,6 +142,19 @@ def frozen_estimate(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> Esti
     except Exception:  # an estimate is a help and no condition: the run goes without
         logger.warning("no estimate could be made of %s on cluster %s", spec.name, cluster.name, exc_info=True)
         return None
+
+
+def planned_step_s(document: JsonObject, cluster: Cluster, nodes: Sequence[Node]) -> float | None:
+    """Return how long a step would take, also on more nodes than there are, which count as alike; None: unknown."""
+    try:
+        spec = parse_spec(document)
+        chosen = likely_nodes(spec, nodes) or nodes
+        known = known_rates(cluster, chosen, spec.world_size())
+        if isinstance(spec, RecipeSpec):
+            return planner.estimate(spec, node_facts(chosen), known.rates, data_facts(spec)).step_time.total
+    except ValueError:
+        pass
+    return None
 
 
 def _told(run: Run) -> Rates | None:

@@ -34,7 +34,8 @@ def measured_of(run: Run) -> Measured | None:
     """Return what the newest attempt measured, in the words of an estimate; None where no rank told anything.
 
     Times are means over ranks, but for the step itself, which takes as long as for the slowest; ``communication`` has
-    in it what a rank waits for others, so that a pipeline's bubble is there too.
+    in it what a rank waits for others, so that a pipeline's bubble is there too. ``waiting`` is
+    that beyond what the slowest rank has, which waits least.
     """
     facts = facts_of(run.pk, MEASURED, MeasuredFacts)
     if not facts:
@@ -42,6 +43,8 @@ def measured_of(run: Run) -> Measured | None:
     phases = {name: _phase(facts, name) for name in ("data", "communication", "optimizer", "checkpoint")}
     forward, backward = _phase(facts, "forward"), _phase(facts, "backward")
     compute = None if forward is None or backward is None else forward + backward
+    least = _over(min, (one.phases.get("communication") for one in facts.values()))
+    waiting = None if least is None else (phases["communication"] or 0.0) - least
     total = _over(max, (one.step_time_s for one in facts.values()))
     mfu, units_per_second = _speed(run, facts, total)
     return {
@@ -49,7 +52,7 @@ def measured_of(run: Run) -> Measured | None:
         "step": _over(max, (one.step for one in facts.values())),
         "num_steps": _over(min, (one.num_steps for one in facts.values())),
         "memory": {rank: one.peak_memory_bytes for rank, one in facts.items()},
-        "step_time": {"compute": compute, **phases, "total": total},
+        "step_time": {"compute": compute, **phases, "waiting": waiting, "total": total},
         "sent_bytes": _over(max, (one.sent_bytes for one in facts.values())),
         "flops_per_step": _over(sum, (one.flops_per_step for one in facts.values())),
         "mfu": mfu,

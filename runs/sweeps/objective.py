@@ -5,12 +5,15 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from runs.records.metrics.progress import telemetry
 from runs.records.points.pace import SYSTEM
-from runs.records.points.read import curves, series_names, summaries
+from runs.records.points.read import curves, series_names, steady_medians, summaries
 from runs.sweeps.pruning import Report
 from trainyard.grouping import grouped
 from trainyard.spec.sweeps import Objective
 
+PACE = "steps_per_second"  # of any run, as Trainyard sees it
+STEP_TIME = "train/step_time_s"  # that recipes log: without validation and checkpoints
 MOST_POINTS = 400  # of what is read at a time: of more points, the last of each of so many stretches
 
 MOST_NAMED = 8
@@ -38,6 +41,8 @@ def value_of(run_ids: Sequence[str], objective: Objective) -> float:
 
 def _value_of(run_id: str, objective: Objective) -> float:
     metric = objective.metric
+    if metric == PACE:
+        return _pace(run_id)
     summary = summaries([run_id], name=metric)[run_id].get(metric)
     if summary is None or not summary["count"]:
         raise NoValue(f"{metric} was never reported. {_logged(series_names([run_id]))}")
@@ -52,6 +57,15 @@ def _value_of(run_id: str, objective: Objective) -> float:
         word = "NaN" if value is None or math.isnan(value) else str(value)
         raise NoValue(f"{metric} was {word}, which is no number to compare.")
     return value
+
+
+def _pace(run_id: str) -> float:
+    """Return the steps in a second: the median, so that neither the first ones nor a validation count."""
+    step_s = steady_medians([run_id], [STEP_TIME]).get(run_id, {}).get(STEP_TIME)
+    step_s = telemetry([run_id])[run_id].median_step_s if step_s is None else step_s
+    if step_s is None or not 0 < step_s < math.inf or 1 / step_s == math.inf:
+        raise NoValue(f"Its steps are not known. {_logged(series_names([run_id]))}")
+    return 1 / step_s
 
 
 def _logged(names: Iterable[str]) -> str:

@@ -17,11 +17,12 @@ from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
+from trainyard.formats.figures import number, percent
 from trainyard.interchange.optuna_storage import read_study, write_study
 from trainyard.interchange.study import renamed
 from trainyard.interchange.wandb_sweeps import translate as translated
 from trainyard.interchange.warm_start import warm_start
-from trainyard.rest.client import Client
+from trainyard.rest.client import SUBMIT_S, Client
 from trainyard.rest.connection import ApiError
 from trainyard.spec import Problem, ScriptSpec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document
@@ -42,6 +43,12 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     listed = command(commands, "sweeps", sweeps, "list sweeps, the newest first")
     listed.add_argument("--project", help="only sweeps of this project")
     listed.add_argument("--json", action="store_true", help="JSON as REST answers it")
+    scaled = command(commands, "scale", scale, "train the job in FILE on several numbers of ranks, one after another")
+    scaled.add_argument("file", metavar="FILE", help="as for submit")
+    scaled.add_argument("--ranks", type=_ranks, default=[1, 2, 4], metavar="N,N", help="the sizes (default: 1,2,4)")
+    scaled.add_argument("--steps", type=int, metavar="N", help="of each run (default: as the spec says)")
+    scaled.add_argument("--weak", action="store_true", help="keep the batch of a rank, and not the global batch")
+    takes_overrides(scaled, "set a field of the spec, such as train.batch_size=64; may be repeated")
     top = commands.add_parser("sweep", help="search for better parameters", description="Search for better parameters.")
     verbs = top.add_subparsers(dest="sweep_command", required=True, metavar="FILE|COMMAND")
     started = command(verbs, START, start, "start the sweep in FILE and print its id")
@@ -158,6 +165,36 @@ def follow(client: Client, sweep_id: str, screen: Screen) -> sweep_answers.Sweep
     return sweep
 
 
+def scale(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    document, spec, folder = read_spec(arguments)
+    if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
+        document = merge(document, {"task.code": send_code(client, spec, folder, screen)})
+    asked = {"spec": document, "ranks": arguments.ranks, "steps": arguments.steps, "weak": arguments.weak}
+    sweep = client.call("POST", "sweeps/scaling", sweep_answers.Sweep, json=asked, timeout=SUBMIT_S)
+    screen.say(f"Study {sweep['id']}. It goes on without this terminal: `trainyard sweep show {sweep['id']}`.")
+    sweep = follow(client, sweep["id"], screen)
+    _show_scaling(sweep.get("scaling"), screen)
+    return int(sweep["status"] != SweepStatus.SUCCEEDED)
+
+
+def _ranks(text: str) -> list[int]:
+    return [int(one) for one in text.split(",")]
+
+
+def _show_scaling(found: sweep_answers.Scaling | None, screen: Screen) -> None:
+    if found is None:
+        return
+    rows = []
+    for one in found["sizes"]:
+        told, figures = one["predicted"], (one["steps_per_second"], one["speed_up"])
+        promised = f"{told['speed_up']:.2f} ({told['low']:.2f} to {told['high']:.2f}, {told['by']})" if told else ""
+        lost = ", ".join(f"{name} {percent(share)}" for name, share in one["losses"].items() if share >= 0.005)
+        cells = *map(number, figures), percent(one["efficiency"]), promised, one["reason"] or lost
+        rows.append((one["ranks"], one["state"], *cells))
+    screen.table(("ranks", "state", "steps/s", "speed-up", "efficiency", "predicted", "lost to"), rows)
+    screen.line(found["verdict"])
+
+
 def sweeps(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = list(itertools.islice(client.sweeps(project=arguments.project), 200))
     titles = ("id", "name", "status", "trials", "best", "project", "created")
@@ -178,6 +215,7 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         screen.json(sweep)
         return 0
     screen.line(f"{sweep['name']} ({sweep['id']})", "bold")
+    _show_scaling(sweep.get("scaling"), screen)
     style = STATUS_STYLES.get(sweep["status"], "")
     screen.line(f"{sweep['status']}: {sweep['reason']['sentence']}".rstrip(": "), style)
     if (best := sweep["best"]) is not None:

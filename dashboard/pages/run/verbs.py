@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
-from dashboard.pages.shared.frame import answer, page, person, refusal, show
+from dashboard.pages.shared.frame import answer, is_script, page, person, refusal, show
 from runs import actions
 from runs.actions.tracing import MAX_STEPS, Ranks, in_words
 from runs.life.rewinding import skipped_for
@@ -19,10 +20,13 @@ from runs.records.checkpoints import read as checkpoints
 from runs.records.metrics.models import Series
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import thing
+from runs.sweeps.scaling import start_scaling
 from trainyard.spec import Problem, SpecError
 
 STEPS = 3
 AUTO = "auto"
+SIZES, DONE = "1, 2, 4", "The sizes train one after another. The page of the study is current while they do."
+SCALE = {"dialog": "runs/_scale.html", "form": "runs/_scale_form.html"}
 WIDTH, HEIGHT = 600.0, 48.0  # of the drawing
 LEAST_WIDTH = 2.0
 
@@ -197,6 +201,28 @@ def resize(request: HttpRequest, run_id: str) -> HttpResponse:
         return refusal(request, 422, " ".join(error.messages))
     how_many = "as many nodes as there are" if nodes is None else f"{nodes} node{'' if nodes == 1 else 's'}"
     return answer(request, f"{run.name} is to train on {how_many}.")
+
+
+# Asking for a study of how it scales.
+
+
+@page(get=thing(Permission.SWEEPS_LAUNCH), post=thing(Permission.SWEEPS_LAUNCH))
+def scale(request: HttpRequest, run_id: str) -> HttpResponse:
+    run, typed = get_run(request, run_id), request.POST
+    context, problems = {"run": run, "typed": typed, "usual": SIZES}, list[Problem]()
+    if "ranks" in typed:
+        try:
+            ranks = [_whole("ranks", one, SIZES) for one in typed["ranks"].split(",")]
+            steps = _whole("steps", typed["steps"]) if typed.get("steps", "").strip() else None
+            asked = {"document": dict(run.spec), "ranks": ranks, "steps": steps, "is_weak": "weak" in typed}
+            to = reverse("sweep", args=(start_scaling(actor=person(request), **asked).pk,))
+            if not is_script(request):
+                return answer(request, DONE, to=to)
+            return show(request, "sweeps/_done.html", {"headline": "Started", "sentence": DONE, "to": to})
+        except SpecError as error:
+            problems = error.errors
+    shown = {**context, "problems": problems}
+    return show(request, "runs/scale.html", shown, fragments=SCALE, status=422 if problems else 200)
 
 
 # Asking for a trace of steps.

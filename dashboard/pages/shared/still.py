@@ -41,7 +41,7 @@ class _Scale(NamedTuple):
         return [index * step for index in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
-def still_chart(name: str, lines: Sequence[StillLine]) -> SafeString:
+def still_chart(name: str, lines: Sequence[StillLine], over: str = "steps") -> SafeString:
     """Return a figure of the metric over the steps: the mean of each bucket over a band from its least to its greatest.
 
     Values that are not finite leave a gap. The last value of each line stands in the legend. An empty chart says so.
@@ -63,7 +63,7 @@ def still_chart(name: str, lines: Sequence[StillLine]) -> SafeString:
     )
     return mark_safe(
         f'<figure class="still"><figcaption>{escape(name)}</figcaption>'
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(f"{name} over steps. {words}")}">'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(f"{name} over {over}. {words}")}">'
         f'{_axes(x, y)}{paths}</svg><ul class="still-legend">{legend}</ul></figure>'
     )
 
@@ -144,7 +144,7 @@ def _axes(x: _Scale, y: _Scale) -> str:
     return rows + "".join(
         f'<text x="{x.place(tick):.1f}" y="{HEIGHT - 6}" text-anchor="middle">{_tick(tick)}</text>'
         for tick in x.ticks()
-        if tick >= 0
+        if tick >= 0 and abs(tick - round(tick)) < 1e-9
     )
 
 

@@ -7,24 +7,28 @@ from threading import Lock
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 from django.db.models import Count, Max, Q, TextField
 from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
 from dashboard.pages.shared import drawn
-from dashboard.pages.shared.badges import Badge, sweep_badge
+from dashboard.pages.shared.badges import Badge, sweep_badge, trial_badge
 from dashboard.pages.shared.drawn import titled
 from dashboard.pages.shared.frame import fresh_json, page, refusal, show
 from dashboard.pages.shared.grid import GridRow, Sort
 from dashboard.pages.shared.sheet import Kind, Sheet
+from dashboard.pages.shared.still import StillLine, still_chart
 from dashboard.pages.sweeps.columns import columns, labels_of
 from dashboard.pages.sweeps.lineage import drawing
 from dashboard.pages.sweeps.offers import offers_of
 from dashboard.pages.sweeps.trial_lines import TrialTable
 from runs.api.sweeping.figures import importance_of
 from runs.models import Placement, Run, Sweep
+from runs.records.points.read import Curve
 from runs.rights.access import Permission, can, get_sweep, or_not_found, projects_with
 from runs.rights.access.operations import lists, thing
 from runs.sweeps.analysis.contour import contour
@@ -32,6 +36,8 @@ from runs.sweeps.analysis.slots import Occupation
 from runs.sweeps.analysis.trials import COMPLETE, fields_of
 from runs.sweeps.population_rows import last_step_of, lineage
 from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, time_of, timed_points, trial_points
+from runs.sweeps.scaling import scaling_of
+from trainyard.contract.answers.sweeps import ScalingSize
 from trainyard.contract.statuses import TRIAL_FINAL, SweepStatus, TrialState
 from trainyard.formats.figures import number
 
@@ -52,7 +58,7 @@ class SweepLine(NamedTuple):
         return self.sweep.status == SweepStatus.SUCCEEDED and 0 < self.num_ended < self.sweep.trials_total
 
 
-FRAGMENTS = {"head": "sweeps/_head.html", "lineage": "sweeps/_lineage.html"}
+FRAGMENTS = {"head": "sweeps/_head.html", "lineage": "sweeps/_lineage.html", "scaling": "sweeps/_scaling.html"}
 
 
 @page(get=lists(Permission.SWEEPS_READ))
@@ -118,10 +124,28 @@ def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
         context |= _head(request, chosen)
     if fragment not in FRAGMENTS:
         context |= table.context()
+    if "scaling" in wanted and (found := scaling_of(chosen)) is not None:
+        badges = [one["state"] and trial_badge(one["state"]) for one in found["sizes"]]
+        context |= {"scaling": found, "sizes": list(zip(found["sizes"], badges, strict=True))}
+        context["speed_up"] = _speed_up_chart(found["sizes"])
     if "lineage" in wanted and chosen.parsed.sampler.name == "population":
         context["lineage"] = drawing(lineage(chosen), labels_of(list(chosen.parsed.space)), last_step_of(chosen))
         context["may_replay"] = can(request.user, chosen.project, Permission.SWEEPS_LAUNCH)
     return show(request, "sweeps/sweep.html", context, fragments=FRAGMENTS)
+
+
+def _speed_up_chart(sizes: Sequence[ScalingSize]) -> SafeString:
+    first = next((one["ranks"] for one in sizes if one["speed_up"]), sizes[0]["ranks"])
+    lines = {
+        "measured": [(one["ranks"], one["speed_up"]) for one in sizes if one["speed_up"]],
+        "predicted": [(one["ranks"], one["predicted"]["speed_up"]) for one in sizes if one["predicted"]],
+        "ideal": [(one["ranks"], one["ranks"] / first) for one in sizes],
+    }
+    drawn = []
+    for colour, (name, points) in enumerate(lines.items()):
+        steps, values = np.array(points, dtype=float).reshape(-1, 2).T
+        drawn.append(StillLine(colour, name, [Curve("", name, {}, 0, "raw", {"step": steps, "value": values})]))
+    return still_chart("Speed-up", drawn, over="ranks")
 
 
 @page(get=thing(Permission.SWEEPS_READ))

@@ -72,7 +72,7 @@ def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQ
 @operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, run_id: str) -> RunPlanOut:
     """The prediction at submission and what the ranks measured, with equal fields, or null. `measured.communication`
-    includes waiting for other ranks."""
+    includes waiting for other ranks, of which `waiting` is for the slowest one."""
     run = get_run(request, run_id)
     measured = measured_of(run)
     return RunPlanOut(predicted=run.estimate, measured=None if measured is None else dict(measured))

@@ -22,6 +22,7 @@ from runs.rights.access import Permission, get_sweep, named_project
 from runs.rights.access.operations import lists, operation, thing
 from runs.sweeps import actions, reading
 from runs.sweeps.checking import preview
+from runs.sweeps.scaling import scaling_of, start_scaling
 from trainyard.contract.answers import sweeps as answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SweepStatus
@@ -53,6 +54,13 @@ class LaunchedOut(schema_of(answers.Launched)):  # type: ignore[misc]  # as abov
     """The ids of runs."""
 
 
+class NewScaling(Body):
+    spec: dict[str, Any]
+    ranks: list[int] = Field(description="2 to 16 sizes")
+    steps: int | None = Field(None, description="of each run; absent: as the spec says")
+    weak: bool = Field(False, description="the batch of a rank stays the same, else the global batch")
+
+
 class SweepChange(Body):
     space: dict[str, Any] = Field(default_factory=dict, description="path -> dimension, wider than it was")
     budget: dict[str, Any] = Field(default_factory=dict, description="fields of the budget")
@@ -82,6 +90,16 @@ def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.Sw
     """The body is a sweep. Nothing is written. The answer has the number of trials, their cost by the planner, and
     those that cannot run. Example: `@sweep.json`"""
     return cast(answers.SweepPreview, asdict(preview(actor(request), document)))
+
+
+@router.post("/sweeps/scaling", response={201: SweepOut}, summary="Start a scaling study")
+@operation(thing(Permission.SWEEPS_LAUNCH))
+def scale(request: HttpRequest, body: InBody[NewScaling]) -> Answer[answers.Sweep]:
+    """A sweep of the same job over numbers of ranks, one after another. What the cluster can never hold has failed from
+    the start. Example: `{"spec": {"name": "hello", "task": {"recipe": "language-model"}}, "ranks": [1, 2]}`"""
+    who = actor(request)
+    sweep = start_scaling(actor=who, document=body.spec, ranks=body.ranks, steps=body.steps, is_weak=body.weak)
+    return Answer(201, _one(sweep))
 
 
 @router.get("/sweeps", response=Page[SweepItem])
@@ -172,7 +190,8 @@ def _items(rows: Sequence[Sweep]) -> list[answers.SweepItem]:
 
 def _one(sweep: Sweep) -> answers.Sweep:
     trials = [_trial(one) for one in reading.sweep_trials(sweep, timezone.now())]
-    return {**_item(reading.summary_of(sweep)), "spec": sweep.spec, "trials": trials, "front": reading.front_of(sweep)}
+    found = {"spec": sweep.spec, "trials": trials, "front": reading.front_of(sweep), "scaling": scaling_of(sweep)}
+    return cast(answers.Sweep, _item(reading.summary_of(sweep)) | found)
 
 
 def _item(one: reading.SweepSummary) -> answers.SweepItem:

@@ -43,6 +43,7 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/plans": spec(),
     "POST /api/v1/sweeps": SWEEP,
     "POST /api/v1/sweeps/preview": SWEEP,
+    "POST /api/v1/sweeps/scaling": {"spec": spec(), "ranks": [1, 2]},
     "POST /api/v1/sweeps/import": {"sweep": SWEEP, "study": {"name": "old", "directions": ["minimize"]}},
     "POST /api/v1/sweeps/<sweep_id>/trials": {"parameters": {"train.learning_rate": 0.02}},
     "POST /api/v1/jobs": spec(name="another"),

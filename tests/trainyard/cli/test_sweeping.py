@@ -13,7 +13,7 @@ import trainyard as sdk
 from runs.models import Run, Sweep, Trial
 from runs.sweeps.actions import start_sweep
 from runs.sweeps.stepping import Stepper
-from tests.cast import Cast, spec
+from tests.cast import Cast, make_node, spec
 from tests.series import write_series
 from tests.trainyard.command import Trainyard
 from trainyard.interchange.optuna_storage import read_study
@@ -126,3 +126,39 @@ def test_a_script_starts_a_sweep_and_reads_it(trainyard: Trainyard) -> None:
     assert sweep.stop().status == "STOPPING"
     with pytest.raises(ApiError, match="space"):
         sdk.sweep("search", base=spec(), space={}, objective={"metric": "val/loss"}, trials=2)
+
+
+def test_a_study_waits_and_prints_sizes_and_verdict(
+    trainyard: Trainyard, cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_node(cast.cluster, slots=2)
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump(spec()))
+    real = Client.sweep
+
+    def trained(client: Client, sweep: str) -> object:
+        """The run that is next ends at once, as fast as it has ranks."""
+        Stepper().step_all(timezone.now())
+        for run in Run.objects.filter(ended_at=None):
+            write_series(run, "train/step_time_s", [1 / run.spec["resources"]["processes_per_node"]] * 9)
+            Run.objects.filter(pk=run.pk).update(status="SUCCEEDED", ended_at=timezone.now())
+        return real(client, sweep)
+
+    monkeypatch.setattr(Client, "sweep", trained)
+    ended = trainyard("scale", str(tmp_path / "base.yaml"), "--ranks", "1,2,4", "--steps", "20")
+    assert ended.code == 0, ended.err
+    sweep = Sweep.objects.get()
+    assert f"trainyard sweep show {sweep.pk}" in ended.err
+    title, one, two, four, following, verdict = ended.out.splitlines()
+    assert title.split() == ["ranks", "state", "steps/s", "speed-up", "efficiency", "predicted", "lost", "to"]
+    assert one.split() == ["1", "COMPLETE", "1", "1", "100", "%"]
+    assert two.split()[:6] == ["2", "COMPLETE", "2", "2", "100", "%"] and "planner)" in two
+    assert four.startswith("4") and "Left out: cluster local can never hold 4 ranks." in four
+    assert following.startswith("8") and verdict.startswith("2 ranks train 2.0 times as fast as 1; 4 would bring")
+    assert verdict in trainyard("sweep", "show", sweep.pk).out
+
+
+def test_a_study_of_wrong_sizes_is_exit_code_2(trainyard: Trainyard, tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump(spec()))
+    for ranks, words in (("1,1", "ranks: must be 2 to 16 different numbers"), ("1,x", "--ranks: invalid")):
+        ended = trainyard("scale", str(tmp_path / "base.yaml"), "--ranks", ranks)
+        assert ended.code == 2 and words in ended.err, ended.err

@@ -57,10 +57,41 @@ class Trial(TypedDict):
     further_runs: Annotated[list[str], Meta(description="the runs with other seeds")]
 
 
+class Prediction(TypedDict):
+    speed_up: float
+    low: float
+    high: float
+    by: Annotated[str, Meta(description="planner, amdahl (fitted to smaller sizes), or ring (the same, weak)")]
+
+
+class ScalingSize(TypedDict):
+    ranks: int
+    nodes: int
+    run: str | None
+    state: Annotated[str, Meta(description="of its trial; empty: the next size, which the study does not run")]
+    reason: str
+    planned_s: Annotated[float | None, Meta(description="a step, by the planner before the run")]
+    step_s: Annotated[float | None, Meta(description="without warm-up and evaluation; null until its run has ended")]
+    steps_per_second: float | None
+    spread: Annotated[float, Meta(description="half the width of the middle half of its steps, as a share")]
+    parts: Annotated[dict[str, float], Meta(description="seconds of a step")]
+    speed_up: Annotated[float | None, Meta(description="over the smallest size that was measured")]
+    efficiency: float | None
+    losses: Annotated[dict[str, float], Meta(description="shares of a step; with the efficiency they add up to 1")]
+    predicted: Annotated[Prediction | None, Meta(description="from the smaller sizes alone")]
+
+
+class Scaling(TypedDict):
+    weak: bool
+    verdict: str
+    sizes: list[ScalingSize]
+
+
 class Sweep(SweepItem):
     spec: JsonObject
     trials: list[Trial]
     front: NotRequired[Annotated[list[int], Meta(description="trials that no other beats; of several objectives")]]
+    scaling: NotRequired[Annotated[Scaling | None, Meta(description="of a scaling study: its sizes in rising order")]]
 
 
 class RefusedTrial(TypedDict):
