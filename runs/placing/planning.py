@@ -148,13 +148,13 @@ def planned_step_s(document: JsonObject, cluster: Cluster, nodes: Sequence[Node]
     """Return how long a step would take, also on more nodes than there are, which count as alike; None: unknown."""
     try:
         spec = parse_spec(document)
+        if not isinstance(spec, RecipeSpec):
+            return None
         chosen = likely_nodes(spec, nodes) or nodes
         known = known_rates(cluster, chosen, spec.world_size())
-        if isinstance(spec, RecipeSpec):
-            return planner.estimate(spec, node_facts(chosen), known.rates, data_facts(spec)).step_time.total
+        return planner.estimate(spec, node_facts(chosen), known.rates, data_facts(spec)).step_time.total
     except ValueError:
-        pass
-    return None
+        return None
 
 
 def _told(run: Run) -> Rates | None:

@@ -34,8 +34,7 @@ def measured_of(run: Run) -> Measured | None:
     """Return what the newest attempt measured, in the words of an estimate; None where no rank told anything.
 
     Times are means over ranks, but for the step itself, which takes as long as for the slowest; ``communication`` has
-    in it what a rank waits for others, so that a pipeline's bubble is there too. ``waiting`` is
-    that beyond what the slowest rank has, which waits least.
+    in it what a rank waits for others, so that a pipeline's bubble is there too. ``waiting`` is above the least of all.
     """
     facts = facts_of(run.pk, MEASURED, MeasuredFacts)
     if not facts:

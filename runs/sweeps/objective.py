@@ -12,8 +12,7 @@ from runs.sweeps.pruning import Report
 from trainyard.grouping import grouped
 from trainyard.spec.sweeps import Objective
 
-PACE = "steps_per_second"  # of any run, as Trainyard sees it
-STEP_TIME = "train/step_time_s"  # that recipes log: without validation and checkpoints
+PACE, STEP_TIME = "steps_per_second", "train/step_time_s"  # of any run, as Trainyard sees it; what recipes log
 MOST_POINTS = 400  # of what is read at a time: of more points, the last of each of so many stretches
 
 MOST_NAMED = 8
@@ -63,7 +62,7 @@ def _pace(run_id: str) -> float:
     """Return the steps in a second: the median, so that neither the first ones nor a validation count."""
     step_s = steady_medians([run_id], [STEP_TIME]).get(run_id, {}).get(STEP_TIME)
     step_s = telemetry([run_id])[run_id].median_step_s if step_s is None else step_s
-    if step_s is None or not 0 < step_s < math.inf or 1 / step_s == math.inf:
+    if not step_s or not 0 < 1 / step_s < math.inf:
         raise NoValue(f"Its steps are not known. {_logged(series_names([run_id]))}")
     return 1 / step_s
 

@@ -37,7 +37,7 @@ def start_scaling(
     job = _job(actor, document if steps is None else merge(document, {"train.steps": steps}))
     trials = [_trial(actor, job, one, _parameters(job, one, is_weak=is_weak)) for one in sorted(ranks)]
     if sum(not one.reason for one in trials) < 2:
-        raise SpecError([Problem("ranks", f"fewer than two sizes can run. {trials[-1].reason}")])
+        raise SpecError([Problem("ranks", f"fewer than two sizes can run. {max(one.reason for one in trials)}")])
     beyond = _parameters(job, 2 * max(ranks), is_weak=is_weak)
     base = dict(job.spec.resolved())
     planned_s = planned_step_s(overlay(base, beyond), job.cluster, job.nodes)
@@ -89,29 +89,25 @@ def _trial(actor: User, job: Launchable, ranks: int, parameters: JsonObject) -> 
 def _parameters(job: Launchable, ranks: int, *, is_weak: bool) -> JsonObject:
     """Return what a size has another way than the base: the ranks on as few nodes as hold them, but for the job's own
     number of ranks, which stand as it says."""
-    own, each = job.spec.resources.least_nodes, job.spec.resources.processes_per_node
+    usual = job.spec.resources
+    own, each = usual.least_nodes, usual.processes_per_node
     most = min(ranks, max((node.slots for node in job.nodes), default=each))
-    shapes = [(ranks // one, one) for one in range(most, 0, -1) if ranks % one == 0]
-    shapes = [(own, each), *shapes] if ranks == own * each else shapes
-    usual = job.spec.resources.model_dump(mode="json")
-    kept = [{**usual, "nodes": nodes, "processes_per_node": one} for nodes, one in shapes]
+    shapes = [(own, each)] * (ranks == own * each)
+    shapes += [(ranks // one, one) for one in range(most, 0, -1) if ranks % one == 0]
+    kept = [{**usual.model_dump(), "nodes": nodes, "processes_per_node": one} for nodes, one in shapes]
     found: JsonObject = {RESOURCES: next((one for one in kept if not check_room(one, job.nodes)), kept[0])}
     if is_weak and isinstance(job.spec, RecipeSpec):
         found[BATCH_SIZE] = job.spec.train.batch_size * ranks // (own * each)  # no rest, where the degrees divide it
     return found
 
 
-# Reading a study: its sizes as they were measured, each beside what the smaller ones had promised.
-
-
 def scaling_of(sweep: Sweep) -> answers.Scaling | None:
     """Return the figures of a study; None for another sweep. A trial that somebody added is none of its sizes."""
-    study = sweep.study_state.get(STUDY)
-    if study is None:
+    if (study := sweep.study_state.get(STUDY)) is None:
         return None
-    trials = [one for one in sweep.trials.select_related("run").order_by("number") if PLANNED in one.system_attributes]
+    trials = [one for one in sweep.trials.select_related("run") if PLANNED in one.system_attributes]
     trials.append(Trial(number=study["ranks"], parameters=study, state="", system_attributes=study))
-    sizes = [_size(one) for one in trials]
+    sizes = list(map(_size, trials))
     compare(sizes, is_weak=study["weak"])
     return {"weak": study["weak"], "verdict": verdict(sizes), "sizes": sizes}
 

@@ -208,21 +208,21 @@ def resize(request: HttpRequest, run_id: str) -> HttpResponse:
 
 @page(get=thing(Permission.SWEEPS_LAUNCH), post=thing(Permission.SWEEPS_LAUNCH))
 def scale(request: HttpRequest, run_id: str) -> HttpResponse:
-    run, typed = get_run(request, run_id), request.POST
-    context, problems = {"run": run, "typed": typed, "usual": SIZES}, list[Problem]()
+    run, typed, problems = get_run(request, run_id), request.POST, list[Problem]()
     if "ranks" in typed:
         try:
             ranks = [_whole("ranks", one, SIZES) for one in typed["ranks"].split(",")]
             steps = _whole("steps", typed["steps"]) if typed.get("steps", "").strip() else None
-            asked = {"document": dict(run.spec), "ranks": ranks, "steps": steps, "is_weak": "weak" in typed}
-            to = reverse("sweep", args=(start_scaling(actor=person(request), **asked).pk,))
+            who, spec, is_weak = person(request), dict(run.spec), "weak" in typed
+            made = start_scaling(actor=who, document=spec, ranks=ranks, steps=steps, is_weak=is_weak)
+            to = reverse("sweep", args=(made.pk,))
             if not is_script(request):
                 return answer(request, DONE, to=to)
             return show(request, "sweeps/_done.html", {"headline": "Started", "sentence": DONE, "to": to})
         except SpecError as error:
             problems = error.errors
-    shown = {**context, "problems": problems}
-    return show(request, "runs/scale.html", shown, fragments=SCALE, status=422 if problems else 200)
+    context = {"run": run, "typed": typed, "usual": SIZES, "problems": problems}
+    return show(request, "runs/scale.html", context, fragments=SCALE, status=422 if problems else 200)
 
 
 # Asking for a trace of steps.

@@ -13,7 +13,6 @@ from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
-from django.utils.safestring import SafeString
 
 from dashboard.pages.shared import drawn
 from dashboard.pages.shared.badges import Badge, sweep_badge, trial_badge
@@ -125,16 +124,15 @@ def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
     if fragment not in FRAGMENTS:
         context |= table.context()
     if "scaling" in wanted and (found := scaling_of(chosen)) is not None:
-        badges = [one["state"] and trial_badge(one["state"]) for one in found["sizes"]]
-        context |= {"scaling": found, "sizes": list(zip(found["sizes"], badges, strict=True))}
-        context["speed_up"] = _speed_up_chart(found["sizes"])
+        context |= {"scaling": found, "speed_up": _speed_up_chart(found["sizes"])}
+        context["sizes"] = [(one, one["state"] and trial_badge(one["state"])) for one in found["sizes"]]
     if "lineage" in wanted and chosen.parsed.sampler.name == "population":
         context["lineage"] = drawing(lineage(chosen), labels_of(list(chosen.parsed.space)), last_step_of(chosen))
         context["may_replay"] = can(request.user, chosen.project, Permission.SWEEPS_LAUNCH)
     return show(request, "sweeps/sweep.html", context, fragments=FRAGMENTS)
 
 
-def _speed_up_chart(sizes: Sequence[ScalingSize]) -> SafeString:
+def _speed_up_chart(sizes: Sequence[ScalingSize]) -> str:
     first = next((one["ranks"] for one in sizes if one["speed_up"]), sizes[0]["ranks"])
     lines = {
         "measured": [(one["ranks"], one["speed_up"]) for one in sizes if one["speed_up"]],

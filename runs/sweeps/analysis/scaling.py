@@ -21,8 +21,8 @@ LOST = {
 
 
 def compare(sizes: Sequence[ScalingSize], *, is_weak: bool) -> None:
-    """Fill in what each size is beside the first measured one, and what the smaller ones had promised of it. Losses are
-    the shares of a step that ideal scaling would not have, the largest first; one below 0 was won."""
+    """Fill in what each size is beside the first measured one, and what the smaller ones promise of it. Losses are the
+    shares of a step that ideal scaling would not have, the largest first; one below 0 was won."""
     first = next((one for one in sizes if one["step_s"]), None)
     for place, one in enumerate(sizes):
         one["predicted"] = predicted(sizes[:place], one, is_weak=is_weak)
@@ -30,20 +30,20 @@ def compare(sizes: Sequence[ScalingSize], *, is_weak: bool) -> None:
             continue
         growth = one["ranks"] / first["ranks"]
         ideal = 1.0 if is_weak else 1 / growth  # of the first's step
-        one["efficiency"] = ideal * first["step_s"] / one["step_s"]
-        one["speed_up"] = growth * one["efficiency"]
+        efficiency = ideal * first["step_s"] / one["step_s"]
+        one["efficiency"], one["speed_up"] = efficiency, growth * efficiency
         if one is not first and one["parts"].keys() == first["parts"].keys() != set():
             parts = {name: (took - ideal * first["parts"][name]) / one["step_s"] for name, took in one["parts"].items()}
-            parts["other"] = 1 - one["efficiency"] - sum(parts.values())
+            parts["other"] = 1 - efficiency - sum(parts.values())
             one["losses"] = dict(sorted(parts.items(), key=lambda part: -part[1]))
 
 
 def predicted(smaller: Sequence[ScalingSize], size: ScalingSize, *, is_weak: bool) -> Prediction | None:
     """Return the speed-up that the ``smaller`` sizes promise; None where they do not say.
 
-    The planner's step counts as it changed from the largest measured one. Else a step is a + b / ranks, by least
-    squares: what stays and what is shared (Amdahl 1967) or, of weak scaling, the messages of a ring, each of which is a
-    share of (n - 1) / n (Patarasuk & Yuan 2009). It is as sure as the steps are alike that it was fitted to.
+    The planner's step counts as it changed from the largest measured one. Else it is a + b / ranks by least squares:
+    what is not shared and what is (Amdahl 1967) or, of weak scaling, a ring's messages (Patarasuk & Yuan 2009). Then it
+    is as sure as the steps are alike.
     """
     known = [one for one in smaller if one["step_s"]]
     steps = np.array([one["step_s"] for one in known], dtype=float)
@@ -79,4 +79,4 @@ def verdict(sizes: Sequence[ScalingSize]) -> str:
             said += f"; {one['ranks']} would bring {times}" + f", not {ideal.removesuffix('.0')}" * (times != ideal)
             break
     name, share = next(iter(last["losses"].items()), ("", 0.0))
-    return said + (f": {LOST[name]} take {percent(share)} of each step." if share >= WORTH_NAMING else ".")
+    return said + (f": {percent(share)} of each step goes into {LOST[name]}." if share >= WORTH_NAMING else ".")

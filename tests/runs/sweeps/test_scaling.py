@@ -159,7 +159,7 @@ def test_a_trial_that_somebody_adds_is_no_size_and_another_sweep_no_study(start:
         ((1, 10**9), {}, "not 1, 1000000000"),
         ((1, 2), {"parallel": {"shard": 2}}, "parallel: shard 2 x .* = 2 does not divide the world size"),
         ((1, 2), {"parallel": {"shard": 2}, "resources": {"nodes": 2}}, "ranks: 1 cannot run: parallel: shard 2"),
-        ((1, 8, 16), {}, "ranks: fewer than two sizes can run. Left out: cluster local can never hold 16 ranks"),
+        ((1, 8, 16), {}, "ranks: fewer than two sizes can run. Left out: cluster local can never hold 8 ranks"),
         ((1, 2), {"train": {"steps": 0}}, "train.steps"),
         ((1, 2), {"cluster": "none"}, "cluster: there is no cluster"),
     ],
