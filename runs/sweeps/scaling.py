@@ -18,7 +18,7 @@ from runs.sweeps.objective import PACE
 from trainyard.contract.answers import sweeps as answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import TrialState
-from trainyard.spec import Problem, RecipeSpec, SpecError, check_room, merge
+from trainyard.spec import Problem, RecipeSpec, ScriptSpec, SpecError, check_room, merge
 from trainyard.spec.sweeps import overlay
 
 MOST_SIZES = 16
@@ -66,7 +66,7 @@ def _job(actor: User, document: JsonObject) -> Launchable:
     project = project_by_name(actor, spec.project)
     require(actor, project, Permission.SWEEPS_LAUNCH)
     cluster = cluster_of(actor, project, spec)
-    if isinstance(spec, RecipeSpec):
+    if not isinstance(spec, ScriptSpec):
         spec = parse_launch(actor, merge(dict(spec.resolved()), {"parallel.data": "auto"}))
     return Launchable(spec, project, cluster, list(Node.objects.registered().filter(cluster=cluster)))
 

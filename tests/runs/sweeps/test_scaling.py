@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from runs.models import Run, Sweep, Trial
-from runs.records.metrics.models import Fact
+from runs.models import CodeBundle, Run, Sweep
+from runs.records.metrics.models import Fact, Telemetry
 from runs.rights.access import Forbidden
 from runs.sweeps.actions import add_trial
 from runs.sweeps.scaling import scaling_of, start_scaling
@@ -125,19 +125,26 @@ def test_what_the_cluster_never_holds_is_left_out_before_and_a_failed_size_is_a_
     assert found["sizes"][3]["predicted"] is not None, "it is said what it would bring"
 
 
-def test_a_script_is_counted_by_the_times_of_its_points(start: Start, cast: Cast) -> None:
-    task = {"command": ["train"], "code": {"git": "file:///nowhere", "revision": "0" * 40}}
-    base = {"name": "mine", "task": {**task}}
+def test_a_script_is_counted_by_the_times_of_its_points_and_its_next_size_is_fitted(start: Start, cast: Cast) -> None:
+    CodeBundle.objects.create(project=cast.project, sha256="a" * 64, size_bytes=1, files=["train.py"])
+    base = {"name": "mine", "task": {"script": "train.py", "code": {"sha256": "a" * 64}}}
     with pytest.raises(SpecError, match="train: means nothing to a script"):
         start(1, 2, document=base, steps=5)
-    trials = [Trial(number=ranks, parameters={SHAPE: {"nodes": ranks}}) for ranks in (1, 2)]
-    sweep = start(1, 2)
-    for one in trials:
-        run = Run.objects.create(project=cast.project, name="r", spec=base, status="SUCCEEDED", ended_at=timezone.now())
-        write_series(run, "loss", [1.0, 0.5])  # whose pace the store knows as half a second a step
-        sweep.trials.filter(number=one.number).update(run=run, state=TrialState.RUNNING)
-    step(sweep)
-    assert [one.value for one in sweep.trials.all()] == [2.0, 2.0]
+    sweep = step(start(1, 2, 4, document=base, is_weak=True))
+    for pace in (0.5, 0.625, None):
+        run = live(sweep)
+        if pace:
+            write_series(run, "loss", [1.0, 0.5])
+            Telemetry.objects.filter(pk=run.pk).update(median_step_s=pace, intervals_s=[pace * 0.9, pace, pace * 1.1])
+        end(run)
+        sweep = step(sweep)
+    found = scaling_of(sweep)
+    assert found is not None and found["weak"]
+    one, two, four, _ = found["sizes"]
+    assert (one["speed_up"], two["speed_up"]) == (pytest.approx(1), pytest.approx(1.6))
+    assert four["reason"] == "Its steps are not known. It logged nothing." and four["speed_up"] is None
+    told = four["predicted"]
+    assert told is not None and told["by"] == "ring" and told["speed_up"] == pytest.approx(4 * 0.5 / 0.6875)
 
 
 def test_a_trial_that_somebody_adds_is_no_size_and_another_sweep_no_study(start: Start, cast: Cast) -> None:
@@ -162,6 +169,7 @@ def test_a_trial_that_somebody_adds_is_no_size_and_another_sweep_no_study(start:
         ((1, 8, 16), {}, "ranks: fewer than two sizes can run. Left out: cluster local can never hold 8 ranks"),
         ((1, 2), {"train": {"steps": 0}}, "train.steps"),
         ((1, 2), {"cluster": "none"}, "cluster: there is no cluster"),
+        ((2, 4), {"task": {"recipe": "communication-benchmark"}}, "means nothing to a benchmark"),
     ],
 )
 def test_what_cannot_be_studied_is_refused_with_field_and_value(
