@@ -59,7 +59,7 @@ def predicted(smaller: Sequence[ScalingSize], size: ScalingSize, *, is_weak: boo
     else:
         return None
     times = float(steps[0] / step_s) * (size["ranks"] / known[0]["ranks"] if is_weak else 1.0)
-    if times <= 0:  # the fit leads below no time at all
+    if not 0 < times < 1e6:  # the fit leads to no time at all, or below
         return None
     return {"speed_up": times, "low": times / (1 + off), "high": times / (1 - off), "by": by}
 

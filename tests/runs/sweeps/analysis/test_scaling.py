@@ -68,6 +68,7 @@ def test_what_cannot_be_said_is_not_said() -> None:
     assert predicted([size(1, 1.0)], size(2), is_weak=False) is None
     faster_than_ideal = [size(1, 1.0), size(2, 0.3)]
     assert predicted(faster_than_ideal, size(64), is_weak=False) is None
+    assert predicted([size(1, 3.0), size(2, 1.0)], size(4), is_weak=False) is None, "in no time"
     failed = [size(1), size(2)]
     compare(failed, is_weak=False)
     assert verdict(failed) == "No size is measured: each row says how far it is, or why not."
