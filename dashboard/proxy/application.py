@@ -42,16 +42,10 @@ HEADERS: Headers = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 TITLES = {
-    401: "Open it from the run's page",
-    403: "You may not open this",
-    404: "Not found",
-    409: "Nothing to open now",
-    413: "Too large",
-    429: "Too many requests",
-    502: "The app does not answer",
-    503: "Try again soon",
+    401: "Open it from the run's page", 403: "You may not open this", 404: "Not found", 409: "Nothing to open now",
+    413: "Too large", 429: "Too many requests", 502: "The app does not answer", 503: "Try again soon",
     504: "The app does not answer",
-}
+}  # fmt: skip
 log = structlog.get_logger(__name__)
 
 METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))

@@ -25,19 +25,10 @@ from trainyard.spec import SpecError
 log = structlog.get_logger(__name__)
 
 TITLES = {
-    401: "Not signed in",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Method not allowed",
-    408: "Too slow",
-    409: "The state does not allow it",
-    413: "Too large",
-    422: "The request is not valid",
-    428: "Something else comes first",
-    429: "Too many requests",
-    500: "Trainyard failed",
-    503: "Not available just now",
-}
+    401: "Not signed in", 403: "Not allowed", 404: "Not found", 405: "Method not allowed", 408: "Too slow",
+    409: "The state does not allow it", 413: "Too large", 422: "The request is not valid",
+    428: "Something else comes first", 429: "Too many requests", 500: "Trainyard failed", 503: "Not available just now",
+}  # fmt: skip
 
 
 NOT_ALLOWED = "Your role does not allow that."

@@ -9,14 +9,6 @@ from runs.causes.failures import UNASKED, Failure, failures_of
 from runs.causes.placements import MISSING_S, PlacementState
 
 __all__ = [
-    "MISSING_S",
-    "STOOD_STILL",
-    "UNASKED",
-    "Failure",
-    "PlacementState",
-    "cause_of",
-    "cause_of_stop",
-    "failures_of",
-    "no_contact",
-    "plain_cause",
-]
+    "MISSING_S", "STOOD_STILL", "UNASKED", "Failure", "PlacementState", "cause_of", "cause_of_stop", "failures_of",
+    "no_contact", "plain_cause",
+]  # fmt: skip

@@ -18,15 +18,9 @@ PROGRAMS = {
 
 # Needs of each beside the client. `up` starts local nodes, too; recipes say themselves what they lack.
 NEEDS = {
-    "up": ("server", "node"),
-    "node": ("node",),
-    "backup": ("server",),
-    "restore": ("server",),
-    "doctor": ("server", "node"),
-    "tls": ("server",),
-    "sign-in-link": ("server",),
-    "manage": ("server",),
-}
+    "up": ("server", "node"), "node": ("node",), "backup": ("server",), "restore": ("server",),
+    "doctor": ("server", "node"), "tls": ("server",), "sign-in-link": ("server",), "manage": ("server",),
+}  # fmt: skip
 
 
 def become(command: str, words: list[str]) -> int:

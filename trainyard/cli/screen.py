@@ -20,19 +20,11 @@ from trainyard.formats.names import DIRECTIONS
 T = TypeVar("T")
 Row = Callable[[T], Sequence[object]]  # the cells for one of what is listed
 STATUS_STYLES: dict[str, str] = {
-    Status.QUEUED: "bright_black",
-    Status.SCHEDULED: "blue",
-    Status.STARTING: "blue",
-    Status.RUNNING: "green",
-    Status.RECOVERING: "yellow",
-    Status.RESIZING: "yellow",
-    Status.PAUSED: "magenta",
-    Status.STOPPING: "bright_black",
-    Status.SUCCEEDED: "bold green",
-    Status.FAILED: "bold red",
-    Status.CANCELLED: "bright_black",
+    Status.QUEUED: "bright_black", Status.SCHEDULED: "blue", Status.STARTING: "blue", Status.RUNNING: "green",
+    Status.RECOVERING: "yellow", Status.RESIZING: "yellow", Status.PAUSED: "magenta", Status.STOPPING: "bright_black",
+    Status.SUCCEEDED: "bold green", Status.FAILED: "bold red", Status.CANCELLED: "bright_black",
     Status.LOST: "bold yellow",
-}
+}  # fmt: skip
 LAMP_STYLES = {"green": "green", "amber": "yellow", "red": "red", "grey": "bright_black"}
 # Sequences that a terminal reads as one: colours and the cursor, titles and links.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x9b[0-?]*[ -/]*[@-~]")

@@ -15,15 +15,9 @@ from trainyard.formats.regular_expressions import BadExpression, compiled_any, c
 
 # Classes of failures whose signs in a log are worth a label. Others are about the code, which says so itself.
 LABELLED = (
-    CauseClass.GPU_FAULT,
-    CauseClass.GPU_OUT_OF_MEMORY,
-    CauseClass.OUT_OF_MEMORY,
-    CauseClass.DISK_FULL,
-    CauseClass.STORAGE,
-    CauseClass.COLLECTIVE_TIMEOUT,
-    CauseClass.NETWORK,
-    CauseClass.KILLED,
-)
+    CauseClass.GPU_FAULT, CauseClass.GPU_OUT_OF_MEMORY, CauseClass.OUT_OF_MEMORY, CauseClass.DISK_FULL,
+    CauseClass.STORAGE, CauseClass.COLLECTIVE_TIMEOUT, CauseClass.NETWORK, CauseClass.KILLED,
+)  # fmt: skip
 
 
 HARDWARE = frozenset({str(CauseClass.GPU_FAULT), str(CauseClass.DISK_FULL)})

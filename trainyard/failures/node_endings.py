@@ -3,29 +3,17 @@
 from trainyard.contract.causes import CauseClass
 
 CLASSES = {
-    "stopped": CauseClass.STOPPED,
-    "interrupted": CauseClass.INTERRUPTED,
-    "lease_expired": CauseClass.NODE_LOST,
-    "node_lost": CauseClass.NODE_LOST,
-    "folder_deleted": CauseClass.STORAGE,
-    "checkpoints_unusable": CauseClass.STORAGE,
-    "python_missing": CauseClass.NODE_UNFIT,
-    "python_not_executable": CauseClass.NODE_UNFIT,
-    "program_missing": CauseClass.NODE_UNFIT,
-    "data_outside": CauseClass.NODE_UNFIT,
-    "isolation_too_low": CauseClass.NODE_UNFIT,
-    "network_closed": CauseClass.NODE_UNFIT,
-    "environment": CauseClass.ENVIRONMENT,
-    "supervisor_killed": CauseClass.PROCESS_LOST,
-    "supervisor_failed": CauseClass.PROCESS_LOST,
-    "supervisor_stopped": CauseClass.PROCESS_LOST,
-    "supervisor_unanswering": CauseClass.PROCESS_LOST,
-    "fence_killed": CauseClass.PROCESS_LOST,
-    "init_killed": CauseClass.PROCESS_LOST,
-    "hang": CauseClass.HANG,
-    "network_stall": CauseClass.NETWORK,
+    "stopped": CauseClass.STOPPED, "interrupted": CauseClass.INTERRUPTED, "lease_expired": CauseClass.NODE_LOST,
+    "node_lost": CauseClass.NODE_LOST, "folder_deleted": CauseClass.STORAGE, "checkpoints_unusable": CauseClass.STORAGE,
+    "python_missing": CauseClass.NODE_UNFIT, "python_not_executable": CauseClass.NODE_UNFIT,
+    "program_missing": CauseClass.NODE_UNFIT, "data_outside": CauseClass.NODE_UNFIT,
+    "isolation_too_low": CauseClass.NODE_UNFIT, "network_closed": CauseClass.NODE_UNFIT,
+    "environment": CauseClass.ENVIRONMENT, "supervisor_killed": CauseClass.PROCESS_LOST,
+    "supervisor_failed": CauseClass.PROCESS_LOST, "supervisor_stopped": CauseClass.PROCESS_LOST,
+    "supervisor_unanswering": CauseClass.PROCESS_LOST, "fence_killed": CauseClass.PROCESS_LOST,
+    "init_killed": CauseClass.PROCESS_LOST, "hang": CauseClass.HANG, "network_stall": CauseClass.NETWORK,
     "preempted": CauseClass.PREEMPTED,
-}
+}  # fmt: skip
 # Sentences that a node writes, since the server may be away: with {node}, {lease} in seconds, the words of an {error}.
 SENTENCES = {
     "stopped": "The run was asked to stop.",

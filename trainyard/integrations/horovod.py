@@ -39,12 +39,9 @@ def local_rank() -> int:
 
 
 def allreduce(
-    tensor: Tensor,
-    average: bool | None = None,
-    name: str | None = None,
-    compression: torch.dtype | None = Compression.none,
-    op: str | None = None,
-) -> Tensor:
+    tensor: Tensor, average: bool | None = None, name: str | None = None,
+    compression: torch.dtype | None = Compression.none, op: str | None = None,
+) -> Tensor:  # fmt: skip
     """Return the tensor's average over all ranks, or its sum. An average of whole numbers is cut to one."""
     op, is_float = op or (Sum if average is False else Average), tensor.is_floating_point()
     if op not in (Average, Sum):
@@ -128,13 +125,10 @@ class _Distributed(torch.optim.Optimizer):
 
 
 def DistributedOptimizer(
-    optimizer: torch.optim.Optimizer,
-    named_parameters: Iterable[tuple[str, Any]] | None = None,
-    compression: torch.dtype | None = Compression.none,
-    backward_passes_per_step: int = 1,
-    op: str = Average,
+    optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, Any]] | None = None,
+    compression: torch.dtype | None = Compression.none, backward_passes_per_step: int = 1, op: str = Average,
     gradient_predivide_factor: float = 1.0,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return the optimizer as one of its own class whose ``step`` takes the gradients of all ranks, summed over the
     backward passes before it. Raises ValueError for another ``op`` than Average and Sum, and for unnamed parameters."""
     own = [one for group in optimizer.param_groups for one in group["params"]]

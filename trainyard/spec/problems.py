@@ -83,17 +83,10 @@ _LIMITS = {
     "less_than_equal": ("must be at most", "le"),
 }
 _WORDS = {
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "finite_number": "must be a finite number",
-    "bool_type": "must be true or false",
-    "string_type": "must be text",
+    "int_type": "must be a whole number", "int_from_float": "must be a whole number", "float_type": "must be a number",
+    "finite_number": "must be a finite number", "bool_type": "must be true or false", "string_type": "must be text",
     "string_too_short": "must have at least {min_length} character",
     "string_too_long": "must have at most {max_length} characters",
-    "too_long": "must have at most {max_length} entries",
-    "too_short": "must name at least {min_length}",
-    "list_type": "must be a list",
-    "dict_type": "must be a map",
-    "model_type": "must be a map",
-}
+    "too_long": "must have at most {max_length} entries", "too_short": "must name at least {min_length}",
+    "list_type": "must be a list", "dict_type": "must be a map", "model_type": "must be a map",
+}  # fmt: skip

@@ -8,6 +8,7 @@ have come and gone, and at the latest with the attempt.
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -57,7 +58,13 @@ def join_world(world: MpiWorld, rank: int) -> dict[str, str]:
 
 def _start(world: MpiWorld, host: str, port: int) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server(("", port), family=family) as listener:  # as torch's store does
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        if error.errno != errno.EADDRNOTAVAIL:
+            raise
+        listener = socket.create_server(("", port), family=family)  # others reach this node by an address of a gateway
+    with listener:
         if os.fork() != 0:
             return
         try:

@@ -17,28 +17,11 @@ from trainyard.spec import KINDS, Problem, SpecError
 from trainyard.spec.sweeps.models import MAX_SEEDS, Pruner, Sampler
 
 DEFAULTS = {
-    "metric": "val/loss",
-    "direction": "minimize",
-    "of": "last",
-    "second": "",
-    "second_direction": "minimize",
-    "trials": "20",
-    "parallel": "2",
-    "sampler": "tpe",
-    "size": "4",
-    "interval": "100",
-    "pruner": "asha",
-    "by": "steps",
-    "min": "",
-    "ahead": "",
-    "seeds": "1",
-    "time": "",
-    "gpu_hours": "",
-    "failures": "5",
-    "seed": "0",
-    "warm_start": "",
+    "metric": "val/loss", "direction": "minimize", "of": "last", "second": "", "second_direction": "minimize",
+    "trials": "20", "parallel": "2", "sampler": "tpe", "size": "4", "interval": "100", "pruner": "asha", "by": "steps",
+    "min": "", "ahead": "", "seeds": "1", "time": "", "gpu_hours": "", "failures": "5", "seed": "0", "warm_start": "",
     "kept": "",
-}
+}  # fmt: skip
 BUDGET = ("trials", "parallel", "ahead", "gpu_hours", "failures")
 POPULATION, OPTIONS = "population", ("size", "interval")
 METHODS: dict[str, type[Sampler] | type[Pruner]] = {"sampler": Sampler, "pruner": Pruner}

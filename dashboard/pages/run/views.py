@@ -43,19 +43,13 @@ from trainyard.contract.answers.runs import RunDocument, lamps_of
 MAX_FILES = 2000
 MAX_LINES = 2_000
 TABS = (
-    ("charts", "Charts", "run", "charts"),
-    ("ranks", "Ranks", "run-ranks", "ranks"),
-    ("system", "System", "run-system", "clusters"),
-    ("plan", "Plan", "run-plan", "plan"),
-    ("logs", "Logs", "run-logs", "logs"),
-    ("terminal", "Terminal", "run-terminal", "command"),
-    ("apps", "Apps", "run-apps", "apps"),
-    ("media", "Media", "run-media", "media"),
-    ("checkpoints", "Checkpoints", "run-checkpoints", "checkpoints"),
-    ("files", "Files", "run-files", "files"),
-    ("spec", "Spec", "run-spec", "spec"),
-    ("timeline", "Timeline", "run-timeline", "timeline"),
-)
+    ("charts", "Charts", "run", "charts"), ("ranks", "Ranks", "run-ranks", "ranks"),
+    ("system", "System", "run-system", "clusters"), ("plan", "Plan", "run-plan", "plan"),
+    ("logs", "Logs", "run-logs", "logs"), ("terminal", "Terminal", "run-terminal", "command"),
+    ("apps", "Apps", "run-apps", "apps"), ("media", "Media", "run-media", "media"),
+    ("checkpoints", "Checkpoints", "run-checkpoints", "checkpoints"), ("files", "Files", "run-files", "files"),
+    ("spec", "Spec", "run-spec", "spec"), ("timeline", "Timeline", "run-timeline", "timeline"),
+)  # fmt: skip
 BESIDE_RANKS = ("terminal", "apps")
 HEAT_HINT = "Point at a cell, or tap it, for its rank, node, step and time. Drag to zoom, double click for all."
 HEADER = {"header": "runs/_header.html"}

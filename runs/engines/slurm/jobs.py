@@ -52,17 +52,10 @@ FAMILIES = {
 }
 PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 ENDS = {
-    "COMPLETED": None,
-    "CANCELLED": EndKind.CANCELLED,
-    "FAILED": EndKind.ENDED,
-    "TIMEOUT": EndKind.TIME_LIMIT,
-    "DEADLINE": EndKind.TIME_LIMIT,
-    "NODE_FAIL": EndKind.NODE_FAILED,
-    "BOOT_FAIL": EndKind.NODE_FAILED,
-    "PREEMPTED": EndKind.PREEMPTED,
-    "REVOKED": EndKind.PREEMPTED,
-    "OUT_OF_MEMORY": EndKind.OUT_OF_MEMORY,
-}
+    "COMPLETED": None, "CANCELLED": EndKind.CANCELLED, "FAILED": EndKind.ENDED, "TIMEOUT": EndKind.TIME_LIMIT,
+    "DEADLINE": EndKind.TIME_LIMIT, "NODE_FAIL": EndKind.NODE_FAILED, "BOOT_FAIL": EndKind.NODE_FAILED,
+    "PREEMPTED": EndKind.PREEMPTED, "REVOKED": EndKind.PREEMPTED, "OUT_OF_MEMORY": EndKind.OUT_OF_MEMORY,
+}  # fmt: skip
 STILL_THERE = "COMPLETING"  # beside how it ended: some of its processes may live
 
 

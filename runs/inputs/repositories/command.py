@@ -28,19 +28,11 @@ PASSED = (
     "SSL_CERT_DIR",
 )
 SETTINGS = {
-    "core.hooksPath": os.devnull,
-    "core.fsmonitor": "false",
-    "core.attributesFile": os.devnull,
-    "credential.helper": "",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "http.followRedirects": "false",
-    "http.lowSpeedLimit": "1000",
-    "http.lowSpeedTime": "20",
-    "protocol.version": "2",
-    "fetch.recurseSubmodules": "false",
+    "core.hooksPath": os.devnull, "core.fsmonitor": "false", "core.attributesFile": os.devnull, "credential.helper": "",
+    "gc.auto": "0", "maintenance.auto": "false", "http.followRedirects": "false", "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "20", "protocol.version": "2", "fetch.recurseSubmodules": "false",
     "submodule.recurse": "false",
-}
+}  # fmt: skip
 
 
 class CommandLimits(NamedTuple):

@@ -8,15 +8,9 @@ from runs.sweeps.search.trials import SamplerQuestion, Suggestion
 from trainyard.spec.sweeps.models import SamplerName
 
 SAMPLERS: dict[SamplerName, Callable[[SamplerQuestion], Suggestion | None]] = {
-    "tpe": optuna_study.tree_parzen,
-    "nsga2": optuna_study.nsga,
-    "cmaes": covariance,
-    "gp": gaussian,
-    "random": plain.random,
-    "quasi-random": plain.quasi_random,
-    "grid": plain.grid,
-    "population": plain.first_members,
-}
+    "tpe": optuna_study.tree_parzen, "nsga2": optuna_study.nsga, "cmaes": covariance, "gp": gaussian,
+    "random": plain.random, "quasi-random": plain.quasi_random, "grid": plain.grid, "population": plain.first_members,
+}  # fmt: skip
 
 
 def suggest(question: SamplerQuestion) -> Suggestion | None:

@@ -131,14 +131,8 @@ class TabularTask(RecipeTask):
 
 Operation = Literal["all-reduce", "all-gather", "reduce-scatter", "send-receive", "ring", "parameter-server", "compute"]
 OPERATIONS: tuple[Operation, ...] = (
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "send-receive",
-    "ring",
-    "parameter-server",
-    "compute",
-)
+    "all-reduce", "all-gather", "reduce-scatter", "send-receive", "ring", "parameter-server", "compute",
+)  # fmt: skip
 
 
 # Some operations hold it once for each rank.

@@ -27,22 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["AXES", "STRATEGIES", "Axis", "Limit", "Place", "Strategy", "at_place", "of_axis", "used"]
 
 STRATEGIES: tuple[Strategy, ...] = (
-    Pipeline(),
-    Context(),
-    Tensor(),
-    ActivationCheckpointing(),
-    Compilation(),
-    Shard(),
-    Halved(),
-    PowerSGD(),
-    TopK(),
-    DataParallel(),
-    EveryStep(),
-    LocalSGD(),
-    DiLoCo(),
-    ParameterServer(),
-    Balance(),
-)
+    Pipeline(), Context(), Tensor(), ActivationCheckpointing(), Compilation(), Shard(), Halved(), PowerSGD(), TopK(),
+    DataParallel(), EveryStep(), LocalSGD(), DiLoCo(), ParameterServer(), Balance(),
+)  # fmt: skip
 AXES: tuple[Axis, ...] = tuple(
     sorted((strategy.axis for strategy in STRATEGIES if strategy.axis is not None), key=lambda axis: axis.order)
 )

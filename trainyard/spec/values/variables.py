@@ -13,25 +13,11 @@ _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 # Variables of every rank, as if it were one of several. PATH, HOME and the like are the node's own affair.
 OF_RANKS = {
-    "RANK": "0",
-    "LOCAL_RANK": "0",
-    "WORLD_SIZE": "1",
-    "LOCAL_WORLD_SIZE": "1",
-    "GROUP_RANK": "0",
-    "NODE_RANK": "0",
-    "MASTER_ADDR": "",
-    "MASTER_PORT": "",
-    "TRAINYARD_RUN": "",
-    "TRAINYARD_ATTEMPT": "",
-    "TRAINYARD_FENCE": "",
-    "TRAINYARD_RESTART": "0",
-    "TRAINYARD_NODE": "",
-    "TRAINYARD_OUTPUT": "",
-    "TRAINYARD_CHECKPOINTS": "",
-    "TRAINYARD_CACHE": "",
-    "HOME": "",
-    "TMPDIR": "",
-}
+    "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "GROUP_RANK": "0", "NODE_RANK": "0",
+    "MASTER_ADDR": "", "MASTER_PORT": "", "TRAINYARD_RUN": "", "TRAINYARD_ATTEMPT": "", "TRAINYARD_FENCE": "",
+    "TRAINYARD_RESTART": "0", "TRAINYARD_NODE": "", "TRAINYARD_OUTPUT": "", "TRAINYARD_CHECKPOINTS": "",
+    "TRAINYARD_CACHE": "", "HOME": "", "TMPDIR": "",
+}  # fmt: skip
 
 
 def names_in(text: str) -> Iterator[str]:

@@ -18,23 +18,15 @@ logger = logging.getLogger(__name__)
 # TFLOP/s without sparsity, as makers state them, by a piece of the device's name: the first that is found counts.
 # Products of fp32 matrices run on the cores that take float32 (no TF32, unless it is enabled).
 PEAK_TFLOPS: dict[str, dict[str, float]] = {
-    "B200": {"fp32": 75, "fp16": 2250, "bf16": 2250},
-    "GH200": {"fp32": 67, "fp16": 989, "bf16": 989},
-    "H200": {"fp32": 67, "fp16": 989, "bf16": 989},
-    "H100 PCIe": {"fp32": 51, "fp16": 756, "bf16": 756},
-    "H100 NVL": {"fp32": 60, "fp16": 835, "bf16": 835},
-    "H100": {"fp32": 67, "fp16": 989, "bf16": 989},
-    "A100": {"fp32": 19.5, "fp16": 312, "bf16": 312},
-    "A40": {"fp32": 37.4, "fp16": 149.7, "bf16": 149.7},
-    "A10": {"fp32": 31.2, "fp16": 125, "bf16": 125},
-    "L40S": {"fp32": 91.6, "fp16": 362, "bf16": 362},
-    "L40": {"fp32": 90.5, "fp16": 181, "bf16": 181},
-    "L4": {"fp32": 30.3, "fp16": 121, "bf16": 121},
-    "V100": {"fp32": 15.7, "fp16": 125},
-    "T4": {"fp32": 8.1, "fp16": 65},
-    "RTX 4090": {"fp32": 82.6, "fp16": 165, "bf16": 165},
-    "RTX 3090": {"fp32": 35.6, "fp16": 71, "bf16": 71},
-}
+    "B200": {"fp32": 75, "fp16": 2250, "bf16": 2250}, "GH200": {"fp32": 67, "fp16": 989, "bf16": 989},
+    "H200": {"fp32": 67, "fp16": 989, "bf16": 989}, "H100 PCIe": {"fp32": 51, "fp16": 756, "bf16": 756},
+    "H100 NVL": {"fp32": 60, "fp16": 835, "bf16": 835}, "H100": {"fp32": 67, "fp16": 989, "bf16": 989},
+    "A100": {"fp32": 19.5, "fp16": 312, "bf16": 312}, "A40": {"fp32": 37.4, "fp16": 149.7, "bf16": 149.7},
+    "A10": {"fp32": 31.2, "fp16": 125, "bf16": 125}, "L40S": {"fp32": 91.6, "fp16": 362, "bf16": 362},
+    "L40": {"fp32": 90.5, "fp16": 181, "bf16": 181}, "L4": {"fp32": 30.3, "fp16": 121, "bf16": 121},
+    "V100": {"fp32": 15.7, "fp16": 125}, "T4": {"fp32": 8.1, "fp16": 65},
+    "RTX 4090": {"fp32": 82.6, "fp16": 165, "bf16": 165}, "RTX 3090": {"fp32": 35.6, "fp16": 71, "bf16": 71},
+}  # fmt: skip
 PROBE_S = 0.02  # of products on a CPU, whose peak stands in no table
 PROBE_WIDTH = 256  # a product takes less than a millisecond, so that some are not interrupted
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

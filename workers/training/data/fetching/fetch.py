@@ -18,20 +18,9 @@ from workers.training.data.storage.cache import cached
 
 # The package of each protocol; without one, it is there. Others of fsspec's can reach more than data (a shell, say).
 PACKAGES = {
-    "http": "aiohttp",
-    "https": "aiohttp",
-    "s3": "s3fs",
-    "gs": "gcsfs",
-    "gcs": "gcsfs",
-    "abfs": "adlfs",
-    "az": "adlfs",
-    "hf": "huggingface_hub",
-    "sftp": "paramiko",
-    "ftp": "",
-    "memory": "",
-    "zip": "",
-    "tar": "",
-}
+    "http": "aiohttp", "https": "aiohttp", "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs",
+    "hf": "huggingface_hub", "sftp": "paramiko", "ftp": "", "memory": "", "zip": "", "tar": "",
+}  # fmt: skip
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 WEB = ("http", "https")
 TIMEOUT_S = 30.0  # to connect, and between two pieces of an answer
