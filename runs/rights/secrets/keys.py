@@ -1,4 +1,5 @@
-"""Key store of this server, by its settings: a file of its own, the transit engine of Vault or OpenBao, or AWS KMS."""
+"""Key store of this server, by its settings: a file of its own, the transit engine of Vault or OpenBao, AWS KMS
+or Azure Key Vault."""
 
 import base64
 import hashlib
@@ -16,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 from django.conf import settings
 
+from runs.rights.secrets import azure
 from runs.rights.secrets.key_stores import EnvironmentKeys, FileKeys, KeyProblem, KeyStore
 from trainyard.rest.http_clients import outside_client, why_not
 
@@ -33,8 +35,10 @@ def _store(kms: str, keys: str, path: str) -> KeyStore:
         return TransitKeys(kms.removeprefix("transit:"), _vault_token, os.environ.get("VAULT_NAMESPACE", ""))
     if kms.startswith("aws:"):
         return _aws(kms.removeprefix("aws:"))
+    if kms.startswith("azure:"):
+        return azure.AzureKeys(kms.removeprefix("azure:"), azure.token)
     if kms:
-        raise KeyProblem("TRAINYARD_SECRETS_KMS must begin with transit: or aws:.")
+        raise KeyProblem("TRAINYARD_SECRETS_KMS must begin with transit:, aws: or azure:.")
     return EnvironmentKeys(keys) if keys else FileKeys(Path(path))
 
 

@@ -1,17 +1,23 @@
-"""Key management services: Vault's transit engine over real HTTP, and the signature of AWS."""
+"""Key management services: Vault's transit engine over real HTTP, the signature of AWS, and
+Azure Key Vault."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from typing import Any, ClassVar
+from urllib.parse import parse_qs
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from runs.rights.secrets import azure
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.keys import AwsKeys, Credentials, TransitKeys, sign, signing_key
 
@@ -57,15 +63,21 @@ class Service(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def address() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), Service)
+@contextmanager
+def served(kind: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), kind)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with served(Service) as place:
+        yield place
 
 
 def test_transit_wraps_for_one_place_and_rotates(address: str) -> None:
@@ -118,3 +130,81 @@ def test_the_signature_is_that_of_the_example_in_aws_documentation() -> None:
         "SignedHeaders=content-type;host;x-amz-date, "
         "Signature=5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7"
     )
+
+
+class Vault(Service):
+    """Azure Key Vault and its sign-in: a stand-in with RSA keys of its own, which answers as the reference says."""
+
+    keys: ClassVar[list[rsa.RSAPrivateKey]] = []
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        path = self.path.partition("?")[0]
+        self.asked.append(path)
+        if path == "/tenant/oauth2/v2.0/token":
+            form = parse_qs(data.decode())
+            if form["client_secret"] != ["right"] or form["scope"] != ["https://vault.azure.net/.default"]:
+                return self._answer(401, {"error_description": data.decode()})
+            return self._answer(200, {"access_token": "bearer", "expires_in": 3600})
+        if self.headers["Authorization"] != "Bearer bearer" or "api-version=7.4" not in self.path:
+            return self._answer(401, {})
+        if path == "/keys/trainyard/rotate":
+            self.keys.append(rsa.generate_private_key(65537, 2048))
+            return self.do_GET()
+        version, verb = path.removeprefix("/keys/trainyard/v").split("/")
+        body, key = json.loads(data), self.keys[int(version) - 1]
+        assert body["alg"] == "RSA-OAEP-256"
+        value = base64.urlsafe_b64decode(body["value"] + "=" * (-len(body["value"]) % 4))
+        how = padding.OAEP(padding.MGF1(hashes.SHA256()), hashes.SHA256(), None)
+        try:
+            made = key.public_key().encrypt(value, how) if verb == "wrapkey" else key.decrypt(value, how)
+        except ValueError:
+            return self._answer(400, {"error": {"message": body["value"]}})
+        return self._answer(200, {"kid": "unused", "value": base64.urlsafe_b64encode(made).decode().rstrip("=")})
+
+    def do_GET(self) -> None:
+        self._answer(200, {"key": {"kid": f"https://real.vault.azure.net/keys/trainyard/v{len(self.keys)}"}})
+
+
+@pytest.fixture
+def vault(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An address of Azure's stand-in, and an application that may use it."""
+    monkeypatch.setattr(Vault, "keys", [rsa.generate_private_key(65537, 2048)])
+    monkeypatch.setattr(Vault, "asked", [])
+    with served(Vault) as place:
+        values = {"TENANT_ID": "tenant", "CLIENT_ID": "me", "CLIENT_SECRET": "right", "AUTHORITY_HOST": place}
+        for name, value in values.items():
+            monkeypatch.setenv(f"AZURE_{name}", value)
+        yield place
+
+
+def test_azure_wraps_for_one_place_and_rotates(vault: str) -> None:
+    keys = azure.AzureKeys(f"{vault}/keys/trainyard", azure.token)
+    key_id, wrapped = keys.wrap(b"k" * 32, "place")
+    assert key_id == "azure:https://real.vault.azure.net/keys/trainyard/v1" == keys.newest()
+    assert keys.unwrap(key_id, wrapped, "place") == b"k" * 32
+    with pytest.raises(KeyProblem, match="another place"):
+        keys.unwrap(key_id, wrapped, "elsewhere")
+    keys.rotate()
+    assert keys.newest().endswith("/v2") and keys.unwrap(key_id, wrapped, "place") == b"k" * 32
+    with pytest.raises(KeyProblem, match="400"):
+        keys.unwrap(keys.newest(), wrapped, "place")
+    assert Vault.asked.count("/tenant/oauth2/v2.0/token") == 1, "a token lasts"
+
+
+def test_what_azure_refuses_is_said_without_what_was_sent(vault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_CLIENT_SECRET", "wrong-one")
+    with pytest.raises(KeyProblem, match="401") as refused:
+        azure.AzureKeys(f"{vault}/keys/trainyard", azure.token).newest()
+    assert "wrong-one" not in str(refused.value)
+    monkeypatch.delenv("AZURE_CLIENT_SECRET")
+    with pytest.raises(KeyProblem, match="AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"):
+        azure.token()
+    with pytest.raises(KeyProblem, match="cannot be reached"):
+        azure.AzureKeys("http://127.0.0.1:9/keys/one", lambda: ("bearer", 1e12)).newest()
+    with pytest.raises(KeyProblem, match="names no version"):
+        azure.AzureKeys(f"{vault}/keys/one", lambda: ("bearer", 1e12)).unwrap("azure:x/..", "", "place")
+    for odd in ("https://one.vault.azure.net", "https://one.vault.azure.net/keys/name/version"):
+        with pytest.raises(KeyProblem, match="no address of a key"):
+            azure.AzureKeys(odd, azure.token)
