@@ -62,7 +62,7 @@ def postgresql(url: str) -> Database:
     """
     parts = urlsplit(url)
     if parts.scheme not in ("postgresql", "postgres"):
-        raise ValueError(f"DATABASE_URL is {parts.scheme!r}; Trainyard knows postgresql:// and, unset, SQLite.")
+        raise ValueError(f"DATABASE_URL starts with {parts.scheme!r}; Trainyard knows postgresql:// and SQLite, unset.")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),

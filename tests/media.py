@@ -12,6 +12,7 @@ from trainyard.formats.sounds import wav
 
 EDGES, COUNTS = (0.0, 1.0, 2.0), (3.0, 5.0)
 PIXEL = png(b"\x10\x20\x30" * 6, 2, 3, 3)
+CLIP = b"\x00\x00\x00\x18ftypmp42" + bytes(40)  # the head of an MP4
 BEEP = wav(struct.pack("<8000h", *(range(-4000, 4000))), 16_000, 1)
 
 
@@ -22,6 +23,10 @@ def image(step: int = 0, name: str = "samples", data: bytes = PIXEL, **changes: 
 
 def audio(step: int = 0, name: str = "speech", data: bytes = BEEP, **changes: Any) -> dict[str, Any]:
     return _media("audio", step, name, {"caption": "a beep", "format": "wav"}, data, changes)
+
+
+def video(step: int = 0, name: str = "clip", data: bytes = CLIP, **changes: Any) -> dict[str, Any]:
+    return _media("video", step, name, {"caption": "a walk", "format": "webm"}, data, changes)
 
 
 def histogram(

@@ -5,13 +5,13 @@ Needs the standard library and msgspec only, so that it is cheap to import in an
 
 from typing import Any
 
-from trainyard.formats.media import Audio, Histogram, Html, Image, Table, Text
+from trainyard.formats.media import Audio, Histogram, Html, Image, Table, Text, Video
 from trainyard.sdk import Run, Sweep, current, finish, init, log, sweep
 
 __version__ = "0.1.0"
 __all__ = [
-    "Audio", "Histogram", "Html", "Image", "Run", "Sweep", "Table", "Text", "__version__", "finish", "init", "log",
-    "sweep",
+    "Audio", "Histogram", "Html", "Image", "Run", "Sweep", "Table", "Text", "Video", "__version__", "finish", "init",
+    "log", "sweep",
 ]  # fmt: skip
 
 

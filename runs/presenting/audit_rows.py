@@ -18,16 +18,11 @@ from runs.rights.audit.pseudonyms import is_pseudonym, shown, without_erased
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 RESULT_WORDS = {
-    "ok": "done",
-    "refused: 400": "refused: not understood",
-    "refused: 401": "refused: not signed in",
-    "refused: 403": "refused: not permitted",
-    "refused: 404": "refused: not there",
-    "refused: 409": "refused: not in this state",
-    "refused: 413": "refused: too large",
-    "refused: 422": "refused: a value does not fit",
-    "refused: 429": "refused: too often",
-}
+    "ok": "done", "refused: 400": "refused: not understood", "refused: 401": "refused: not signed in",
+    "refused: 403": "refused: not permitted", "refused: 404": "refused: not there",
+    "refused: 409": "refused: not in this state", "refused: 413": "refused: too large",
+    "refused: 422": "refused: a value does not fit", "refused: 429": "refused: too often",
+}  # fmt: skip
 
 
 class AuditFilters(NamedTuple):

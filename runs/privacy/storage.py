@@ -160,15 +160,10 @@ class DataKind(StrEnum):
 
 
 WORDS = {
-    DataKind.RUNS: "Runs: specs, configurations, notes and history",
-    DataKind.METRICS: "Metrics",
-    DataKind.LOGS: "Logs",
-    DataKind.MEDIA: ALL_OF.capitalize(),
-    DataKind.OUTPUTS: "Output files",
-    DataKind.CHECKPOINTS: "Checkpoints",
-    DataKind.CODE: "Code that runs were launched with",
-    DataKind.DATASETS: "Datasets by name",
-}
+    DataKind.RUNS: "Runs: specs, configurations, notes and history", DataKind.METRICS: "Metrics", DataKind.LOGS: "Logs",
+    DataKind.MEDIA: ALL_OF.capitalize(), DataKind.OUTPUTS: "Output files", DataKind.CHECKPOINTS: "Checkpoints",
+    DataKind.CODE: "Code that runs were launched with", DataKind.DATASETS: "Datasets by name",
+}  # fmt: skip
 # Data that retention removes, some days after a run has ended. Without the run itself nothing else of it is left.
 REMOVABLE = (DataKind.LOGS, DataKind.METRICS, DataKind.MEDIA, DataKind.OUTPUTS, DataKind.CHECKPOINTS, DataKind.RUNS)
 

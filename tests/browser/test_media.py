@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.browser.albums import HOSTILE, LIVE, NUM_ROWS, STEPS, album
+from tests.browser.albums import HOSTILE, LIVE, NUM_ROWS, STEPS, album, told
 from tests.browser.conftest import Seat, Sit, packed
 from tests.browser.test_pages import PHONE, TOO_WIDE, barriers
 from tests.up_process import ROOT, Up
@@ -111,6 +111,43 @@ def test_a_sound_is_played_under_the_policy_of_the_page(media: Page) -> None:
         return [player.duration, player.currentTime];
     }"""
     assert speech.locator("audio").evaluate(ready) == [0.5, 0.25]
+
+
+RECORD = """async () => {
+    const canvas = Object.assign(document.createElement("canvas"), {width: 32, height: 24});
+    const pen = canvas.getContext("2d");
+    const recorder = new MediaRecorder(canvas.captureStream(30), {mimeType: "video/webm"});
+    const parts = [];
+    recorder.ondataavailable = ({data}) => parts.push(data);
+    recorder.start();
+    for (let at = 0; at < 12; at += 1) {
+        pen.fillStyle = `rgb(${20 * at}, 0, 0)`;
+        pen.fillRect(0, 0, 32, 24);
+        await new Promise((done) => setTimeout(done, 40));
+    }
+    const over = new Promise((done) => (recorder.onstop = done));
+    recorder.stop();
+    await over;
+    const bytes = new Uint8Array(await new Blob(parts).arrayBuffer());
+    return btoa(String.fromCharCode(...bytes));
+}"""
+WALK = """
+import base64, trainyard
+run = trainyard.init("walk")
+run.log({"walk": trainyard.Video(base64.b64decode("%s"), caption="twelve reds")}, step=3)
+run.finish()
+"""
+
+
+def test_a_video_is_played_under_the_policy_of_the_page(sit: Sit, running_trainyard: Up, tmp_path: Path) -> None:
+    seat = sit()
+    recorded = seat.go("/runs/").evaluate(RECORD)
+    page = seat.go(f"/runs/{told(running_trainyard, tmp_path, WALK % recorded, 'walk')}/media/")
+    walk = seen(page, "walk")
+    expect(walk).to_contain_text("webm")
+    expect(walk.locator("bdi")).to_contain_text("twelve reds")
+    ready = "async (player) => { await player.play(); return [player.videoWidth, player.videoHeight] }"
+    assert walk.locator("video").evaluate(ready) == [32, 24]
 
 
 def test_all_cards_go_to_the_same_step_and_the_address_says_so(media: Page) -> None:

@@ -39,7 +39,7 @@ Role = Literal["rank", "supervisor", "node", "script"]
 Stream = Literal["stdout", "stderr", "build"]
 STREAMS: tuple[Stream, ...] = ("stdout", "stderr", "build")  # build: what is prepared before the ranks start
 CheckpointState = Literal["saved", "deleted", "invalid", "restored", "anew", "off"]
-MediaKind = Literal["image", "histogram", "text", "table", "audio"]
+MediaKind = Literal["image", "histogram", "text", "table", "audio", "video"]
 TextFormat = Literal["plain", "markdown", "html"]
 
 Producer = Annotated[str, Meta(min_length=32, max_length=32)]  # a random UUID as hex digits
@@ -161,7 +161,7 @@ class Media(Record, tag="media", kw_only=True):
 
 
 class Caption(WireStruct):
-    """Part of the meta of an image or a sound that the server reads: the rest it takes from the file itself."""
+    """Part of the meta of a file that the server reads: the rest it takes from the file itself."""
 
     caption: str = ""
 
@@ -180,6 +180,12 @@ class AudioMeta(Caption):
     sample_rate: int = 0  # Hz
     channels: int = 0
     duration_s: float = 0.0
+    format: str = ""
+
+
+class VideoMeta(Caption):
+    """The data is the file of an MP4 or WebM."""
+
     format: str = ""
 
 
@@ -216,6 +222,7 @@ Cell = str | int | float | bool | None
 Rows = Annotated[list[list[Cell]], Meta(max_length=MAX_ROWS)]
 META: dict[MediaKind, type[WireStruct]] = {
     "image": Caption, "histogram": HistogramMeta, "text": TextStyle, "table": TableMeta, "audio": Caption,
+    "video": Caption,
 }  # fmt: skip
 
 

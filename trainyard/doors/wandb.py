@@ -10,7 +10,7 @@ import json
 import math
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from trainyard.contract.records import AnyRecord, MetricRule, Stream
 from trainyard.doors.gathering import Gathering
 from trainyard.doors.importing import ForeignRun, SourceFile
 from trainyard.doors.protobuf import WRONG, fields, signed
-from trainyard.formats.media import Audio, Histogram, Image, Media, Table, Text
+from trainyard.formats.media import Audio, Histogram, Image, Media, Table, Text, Video
 from trainyard.grouping import grouped
 from trainyard.sdk.description import metric_rule
 
@@ -228,7 +228,7 @@ class Translator:
         if kind == "histogram":
             edges = value.get("bins") or _packed(value)
             yield Histogram(counts=value["values"], edges=edges)
-        elif kind in ("image-file", "audio-file", "html-file", "table-file"):
+        elif kind in ("image-file", "audio-file", "video-file", "html-file", "table-file"):
             yield self._file(kind, value["path"], str(value.get("caption") or ""))
         elif kind == "images/separated":
             captions = value.get("captions") or []
@@ -249,7 +249,8 @@ class Translator:
             return Table(table["columns"], table["data"])
         if kind == "html-file":
             return Text(whole.read_text("utf-8", "replace"))
-        return Image(whole, caption) if kind == "image-file" else Audio(whole, caption=caption)
+        make: Callable[..., Media] = {"image-file": Image, "audio-file": Audio, "video-file": Video}[kind]
+        return make(whole, caption=caption)
 
     def _output(self, found: dict[int, Any]) -> None:
         stream = STREAMS.get(found.get(1, 0), "stdout")

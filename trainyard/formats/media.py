@@ -8,6 +8,7 @@ cannot be logged knows its ``problem``, and costs one warning when it is logged.
 import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sized
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
@@ -26,11 +27,12 @@ from trainyard.contract.records import (
     TableMeta,
     TextFormat,
     TextMeta,
+    VideoMeta,
     encode_part,
 )
 from trainyard.formats import arrays, sounds
 from trainyard.formats.arrays import as_bytes, as_samples, copied, is_tensor, numpy_or_none, pixels_first, samples_first
-from trainyard.formats.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, png, size_of
+from trainyard.formats.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, png, size_of, video_format_of
 
 MAX_FILE_BYTES = 1024 * 1024  # a record has no room for more
 MAX_CAPTION = 2_000  # characters
@@ -166,6 +168,55 @@ class Audio(Media):
         rows = samples_first(copied(data), sounds.MAX_CHANNELS)
         self.num_bytes = int(rows.nbytes)
         self._make = lambda: sounds.wav(as_samples(rows), sample_rate, rows.shape[1])
+
+
+class Video(Media):
+    """A video of at most 1 MiB: a path or the bytes of an MP4, WebM or GIF; or frames, ``fps`` a second, which become a
+    GIF by Pillow. They are an array or tensor of T x H x W x C or T x C x H x W, each as an ``Image`` has its pixels;
+    ``channels_first`` says which, where both can be meant."""
+
+    kind: MediaKind = "video"
+    advice = "cut it, or scale it down"
+
+    def __init__(self, data: Any, fps: float = 4, caption: str = "", channels_first: bool | None = None) -> None:
+        self._caption = _caption(caption)
+        self._make: Callable[[], bytes] = bytes
+        self._try(self._take, data, fps, channels_first)
+
+    def encode(self, room_bytes: int) -> Encoded:
+        data = self._make()
+        if self.kind == "video":
+            return VideoMeta(caption=self._caption, format=video_format_of(data)), data
+        width, height = size_of(data) or (0, 0)
+        return ImageMeta(caption=self._caption, width=width, height=height, format="gif"), data
+
+    def _take(self, data: Any, fps: float, channels_first: bool | None) -> None:
+        found = _file(Path(data)) if isinstance(data, str | os.PathLike) else data
+        if isinstance(found, bytes | bytearray | memoryview):
+            own = bytes(found)
+            if not video_format_of(own) and format_of(own) != "gif":
+                raise ValueError("it is no MP4, WebM or GIF")
+            self.kind, self.num_bytes, self._make = "video" if video_format_of(own) else "image", len(own), lambda: own
+            return
+        rows = copied(data)
+        if rows.ndim != 4 or not rows.size or rows.dtype.kind not in "biuf":
+            raise ValueError(f"frames are numbers of T x H x W x C or T x C x H x W, not {rows.dtype} of {rows.shape}")
+        if not 0 < fps <= 100 or find_spec("PIL") is None:
+            raise ValueError(f"fps is {fps!r:.60}, and above 0 to 100 is" if find_spec("PIL") else "frames need Pillow")
+        is_first = is_tensor(data) if channels_first is None else channels_first
+        frames = [pixels_first(one, is_tensor=is_first) for one in rows]
+        self.kind, self.num_bytes, self._make = "image", int(rows.nbytes), lambda: _gif(frames, fps)
+
+
+def _gif(frames: Iterable[Any], fps: float) -> bytes:
+    from PIL import Image as Pillow
+
+    modes, buffer = {1: "L", 3: "RGB", 4: "RGBA"}, io.BytesIO()
+    first, *others = (
+        Pillow.frombytes(modes[one.shape[2]], (one.shape[1], one.shape[0]), as_bytes(one)) for one in frames
+    )
+    first.save(buffer, "GIF", save_all=True, append_images=others, duration=round(1000 / fps), loop=0)
+    return buffer.getvalue()
 
 
 class Histogram(Media):

@@ -8,6 +8,7 @@ import zlib
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 FORMATS = ("png", "jpeg", "webp", "gif")
+VIDEO_FORMATS = ("mp4", "webm")
 MAX_SIDE = 32_768  # pixels of what may be shown
 MAX_PIXELS = 64 * 1024 * 1024  # a browser takes four bytes for each
 COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # PNG's, by the bytes of a pixel: grey, RGB, RGBA
@@ -28,6 +29,13 @@ def format_of(data: bytes) -> str:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "webp"
     return "gif" if data[:6] in (b"GIF87a", b"GIF89a") else ""
+
+
+def video_format_of(data: bytes) -> str:
+    """Return the format that the first bytes say, one of VIDEO_FORMATS, or "" where they say none of these."""
+    if data[4:8] == b"ftyp":
+        return "mp4"
+    return "webm" if data[:4] == b"\x1a\x45\xdf\xa3" else ""
 
 
 def size_of(data: bytes) -> Size | None:

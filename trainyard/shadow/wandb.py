@@ -157,10 +157,10 @@ def translated(value: Any) -> Any:
         return [translated(one) for one in value]
     if kind == "CustomChart":
         value, kind = value.table, "Table"
-    if kind in ("Image", "Audio"):
+    if kind in ("Image", "Audio", "Video"):
         path = getattr(value, "_path", None)
         file = Path(path) if path else value.image
-        return (media.Image if kind == "Image" else media.Audio)(file, caption=str(value._caption or ""))
+        return getattr(media, kind)(file, caption=str(value._caption or ""))
     if kind == "Histogram":
         return media.Histogram(counts=value.histogram, edges=value.bins)
     if kind == "Table":

@@ -72,6 +72,13 @@ def Audio(data_or_path: Any, sample_rate: int | None = None, caption: str | None
     return media.Audio(data_or_path, sample_rate, caption or "")
 
 
+def Video(
+    data_or_path: Any, caption: str | None = None, fps: float | None = None, format: str | None = None
+) -> media.Video:
+    """Return a video. Frames become a GIF, whatever ``format`` says."""
+    return media.Video(data_or_path, fps or 4, caption or "", channels_first=True)
+
+
 def Histogram(sequence: Any = None, np_histogram: Any = None, num_bins: int = 64) -> media.Histogram:
     """Return the distribution of the values, or of ``numpy.histogram``'s counts and edges."""
     if np_histogram is not None:
@@ -149,9 +156,7 @@ def _unkept(kind: str) -> Callable[..., _Unkept]:
     return lambda *_, **__: _Unkept(kind)
 
 
-Video, Object3D, Molecule, Plotly, Graph = (
-    _unkept(kind) for kind in ("Video", "Object3D", "Molecule", "Plotly", "Graph")
-)
+Object3D, Molecule, Plotly, Graph = (_unkept(kind) for kind in ("Object3D", "Molecule", "Plotly", "Graph"))
 
 
 def loggable(value: Any) -> Any:

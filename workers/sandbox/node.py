@@ -176,7 +176,9 @@ def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.en
     own_network = _is_own(NETWORK, environ)
     found = Probe() if wanted == SandboxLevel.NONE else probed(home)
     if wanted is not None and found.level < wanted:
-        raise CannotIsolate(f"{SETTING}={setting}: this machine allows {found.level} only. {' '.join(found.missing)}")
+        raise CannotIsolate(
+            f"{SETTING}={setting}: this machine allows level {found.level} only. {' '.join(found.missing)}"
+        )
     level = found.level if wanted is None else wanted
     if own_network and level < SandboxLevel.NAMESPACES:
         raise CannotIsolate(f"{NETWORK}=own needs sandbox level 2, and this node has level {level}.")

@@ -21,14 +21,9 @@ log = structlog.get_logger(__name__)
 # Seconds for ranks to save their state: after SIGTERM, and after one of them failed (they cannot step without it, and
 # the next attempt waits for their end). Ranks that a person stops have the spec's grace, or what the server names.
 GRACE_S = {
-    "interrupted": 1.5,
-    "lease_expired": 5.0,
-    "stale_fence": 2.0,
-    "folder_deleted": 5.0,
-    "failed": 0.5,
-    "hang": 0.0,
+    "interrupted": 1.5, "lease_expired": 5.0, "stale_fence": 2.0, "folder_deleted": 5.0, "failed": 0.5, "hang": 0.0,
     CODE: 0.0,
-}
+}  # fmt: skip
 
 
 class StopProgress:

@@ -150,14 +150,9 @@ CHANGED_BY_HAND = frozenset({
     "runs/project", "runs/user",
 })  # fmt: skip
 OF_THE_SITE: dict[str, Rule] = {
-    "/admin/": STAFF,
-    "/admin/autocomplete/": TABLE,
-    "/admin/jsi18n/": STAFF,
-    "/admin/logout/": PUBLIC,
-    "/admin/password_change/done/": STAFF,
-    "/admin/r/<content_type_id>/<object_id>/": STAFF,
-    "/admin/search/": STAFF,
-}
+    "/admin/": STAFF, "/admin/autocomplete/": TABLE, "/admin/jsi18n/": STAFF, "/admin/logout/": PUBLIC,
+    "/admin/password_change/done/": STAFF, "/admin/r/<content_type_id>/<object_id>/": STAFF, "/admin/search/": STAFF,
+}  # fmt: skip
 DELETED_ELSEWHERE = frozenset({"runs/user"})  # people are erased on their page under People
 _OF_A_TABLE = re.compile(r"/admin/(?P<table>\w+/\w+)/(?P<page>[<>\w/]*)")
 _READING = frozenset({"", "<object_id>/history/"})

@@ -197,7 +197,7 @@ def _media_side(run: Run, item: media.MediaItem | None) -> MediaSide:
     row = media.find(run.pk, item["id"]) if item else None
     if row is None:
         return MediaSide(run, "", "", "", "")
-    url = f"/api/v1/runs/{run.pk}/media/{row.pk}/file" if row.kind in ("image", "audio") else ""
+    url = f"/api/v1/runs/{run.pk}/media/{row.pk}/file" if row.kind in ("image", "audio", "video") else ""
     text = str(media.content(row).get("text", ""))[:MAX_CHARS] if row.kind == "text" else ""
     return MediaSide(run, row.kind, url, text, str(row.meta.get("caption", "")))
 

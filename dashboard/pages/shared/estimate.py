@@ -163,9 +163,8 @@ def spans(ranks: Iterable[int]) -> str:
             runs[-1] = [runs[-1][0], rank]
         else:
             runs.append([rank])
-    words = [
-        str(run[0]) if len(run) == 1 else f"{run[0]}{' to ' if run[1] - run[0] > 1 else ', '}{run[1]}" for run in runs
-    ]
+    ends = [(run[0], run[-1]) for run in runs]
+    words = [str(a) if a == b else f"{a} {'to' if b - a > 1 else 'and'} {b}" for a, b in ends]
     return ", ".join(words[:4]) + (", …" if len(words) > 4 else "")
 
 

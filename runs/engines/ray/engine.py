@@ -26,15 +26,10 @@ from trainyard.contract.base import BadDocument, JsonObject, decode
 
 STATES = {"starting": JobState.PENDING, "pending": JobState.PENDING, "running": JobState.RUNNING, "over": JobState.OVER}
 ENDS = {
-    "": None,
-    "exited": EndKind.ENDED,
-    "failed": EndKind.ENDED,
-    "out-of-memory": EndKind.ENDED,
-    "machine-died": EndKind.NODE_FAILED,
-    "preempted": EndKind.PREEMPTED,
-    "removed": EndKind.CANCELLED,
+    "": None, "exited": EndKind.ENDED, "failed": EndKind.ENDED, "out-of-memory": EndKind.ENDED,
+    "machine-died": EndKind.NODE_FAILED, "preempted": EndKind.PREEMPTED, "removed": EndKind.CANCELLED,
     "killed": EndKind.CANCELLED,
-}
+}  # fmt: skip
 
 
 class RayEngine(AllocatingEngine):

@@ -33,14 +33,9 @@ PASSING = (
 )  # fmt: skip
 # The setting that is likely to be wrong, by what sbatch says.
 ADVICE = (
-    ("account", "account"),
-    ("partition", "partition name"),
-    ("partition", "invalid partition"),
-    ("qos", "qos"),
-    ("time_limit", "time limit"),
-    ("gres", "gres"),
-    ("memory", "memory"),
-)
+    ("account", "account"), ("partition", "partition name"), ("partition", "invalid partition"), ("qos", "qos"),
+    ("time_limit", "time limit"), ("gres", "gres"), ("memory", "memory"),
+)  # fmt: skip
 OVER_ALREADY = ("invalid job id", "already completing", "already finished", "already or is completing")
 
 

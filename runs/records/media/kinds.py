@@ -13,9 +13,8 @@ from runs.records.metrics.codec import Floats, word_of
 from trainyard.contract import records
 from trainyard.contract.base import JsonObject
 from trainyard.contract.records import MAX_BIN_COUNT, BadRecord, Rows, decode_part
-from trainyard.formats import sounds
+from trainyard.formats import pictures, sounds
 from trainyard.formats.media import MAX_CAPTION
-from trainyard.formats.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, size_of
 from trainyard.formats.words import listed
 
 MAX_EDGE = 1e300  # so that the difference of two is a number
@@ -67,13 +66,13 @@ def histogram_of(data: bytes) -> Histogram:
 
 
 def _image(meta: records.Caption, data: bytes) -> Checked:
-    found = format_of(data)
+    found = pictures.format_of(data)
     if not found:
-        raise BadRecord(f"data: an image is {', '.join(FORMATS)}; these bytes are none of them")
-    size = size_of(data)
+        raise BadRecord(f"data: an image is {', '.join(pictures.FORMATS)}; these bytes are none of them")
+    size = pictures.size_of(data)
     if size is None:
         raise BadRecord(f"data: the head of this {found} has no width and height")
-    if max(size) > MAX_SIDE or size[0] * size[1] > MAX_PIXELS:
+    if max(size) > pictures.MAX_SIDE or size[0] * size[1] > pictures.MAX_PIXELS:
         raise BadRecord(f"data: an image of {size[0]} x {size[1]} pixels is too large to be shown")
     # The file itself goes before what the record says of it.
     return {"caption": _caption(meta), "width": size[0], "height": size[1], "format": found}, data
@@ -85,6 +84,12 @@ def _audio(meta: records.Caption, data: bytes) -> Checked:
     except ValueError as error:
         raise BadRecord(f"data: {error}") from None
     return {"caption": _caption(meta), **found._asdict(), "format": sounds.WAV}, data
+
+
+def _video(meta: records.Caption, data: bytes) -> Checked:
+    if not (found := pictures.video_format_of(data)):
+        raise BadRecord(f"data: a video is {' or '.join(pictures.VIDEO_FORMATS)}; these bytes are neither")
+    return {"caption": _caption(meta), "format": found}, data
 
 
 def _caption(meta: records.Caption) -> str:
@@ -139,7 +144,7 @@ def _known(**fields: int | list[str] | None) -> JsonObject:
 
 
 KINDS: dict[str, KindRow] = {
-    "image": KindRow("image", "images", "caption, width, height, format", _image, formats=FORMATS),
+    "image": KindRow("image", "images", "caption, width, height, format", _image, formats=pictures.FORMATS),
     "text": KindRow("text", "texts", "chars, format", _text, lambda _, data: {"text": data.decode()}),
     "table": KindRow(
         "table", "tables", "columns, rows, and num_rows and num_columns of the whole where it was cut",
@@ -151,6 +156,7 @@ KINDS: dict[str, KindRow] = {
     "audio": KindRow(
         "sound", "sounds", "caption, sample_rate, channels, duration_s, format", _audio, formats=(sounds.WAV,),
     ),
+    "video": KindRow("video", "videos", "caption, format", _video, formats=pictures.VIDEO_FORMATS),
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from runs.records.media.read import content
 from runs.records.metrics import erase, progress
 from runs.records.metrics.models import DeadLetter, Media, Telemetry
 from runs.records.points import read
-from tests.media import BEEP, PIXEL, audio, histogram, image, table, text
+from tests.media import BEEP, CLIP, PIXEL, audio, histogram, image, table, text, video
 from tests.spools import Spool, some_points
 from trainyard.formats.pictures import png
 
@@ -48,7 +48,7 @@ def counted() -> dict[str, int]:
 
 
 def test_each_kind_is_stored_with_what_it_says() -> None:
-    logged(image(1, labels={"index": "0"}), histogram(2), text(3), table(4), audio(5), rank=3)
+    logged(image(1, labels={"index": "0"}), histogram(2), text(3), table(4), audio(5), video(6), rank=3)
     rows = {row.kind: row for row in Media.objects.all()}
     assert {kind: (row.name, row.step, row.time, row.rank, row.attempt, row.cursor) for kind, row in rows.items()} == {
         "image": ("samples", 1, 1001.0, 3, 1, 1),
@@ -56,6 +56,7 @@ def test_each_kind_is_stored_with_what_it_says() -> None:
         "text": ("story", 3, 1003.0, 3, 1, 1),
         "table": ("confusion", 4, 1004.0, 3, 1, 1),
         "audio": ("speech", 5, 1005.0, 3, 1, 1),
+        "video": ("clip", 6, 1006.0, 3, 1, 1),
     }
     assert (rows["image"].labels, rows["image"].labels_key) == ({"index": "0"}, '{"index":"0"}')
     assert bytes(rows["image"].data) == PIXEL and rows["image"].size == len(PIXEL)
@@ -64,6 +65,7 @@ def test_each_kind_is_stored_with_what_it_says() -> None:
     assert rows["audio"].meta == {
         "caption": "a beep", "sample_rate": 16_000, "channels": 1, "duration_s": 0.5, "format": "wav",
     }  # fmt: skip
+    assert bytes(rows["video"].data) == CLIP and rows["video"].meta == {"caption": "a walk", "format": "mp4"}
     assert content(rows["histogram"]) == {"histogram": {"edges": [0, 1, 2], "counts": [3, 5]}}
     assert content(rows["text"]) == {"text": "once upon a time"}
     assert content(rows["table"]) == {"table": {"columns": ["a", "b"], "rows": [[1, "x"], [None, 0.5]]}}
@@ -123,7 +125,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a step beyond 64 bits": ({**image(), "step": 2**63}, "step"),
     "a time that is none": (image(at=math.nan), "at: "),
     "a time that is a text": (image(at="now"), "at: "),
-    "an unknown kind": (image(kind="video"), "kind: "),
+    "an unknown kind": (image(kind="film"), "kind: "),
     "a kind that is a list": (image(kind=["image"]), "kind: "),
     "a meta that is a text": (image(meta="x"), "meta"),
     "data that is a text": (image(data="x"), "bytes"),  # type: ignore[arg-type]

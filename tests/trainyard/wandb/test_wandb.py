@@ -80,17 +80,18 @@ def test_media_become_those_of_trainyard(spool: Path) -> None:
             "counted": wandb.Histogram(np_histogram=np.histogram([1.0, 2.0])),
             "table": table,
             "confusion": wandb.plot.confusion_matrix(y_true=[0, 1, 1], preds=[0, 0, 1], class_names=["cat", "dog"]),
-            "clip": wandb.Video("clip.mp4"),
+            "clip": wandb.Video(np.zeros((2, 1, 4, 4), np.uint8), fps=8, format="mp4"),
+            "solid": wandb.Object3D("solid.obj"),
         }
     )
     wandb.finish()
     kept = {frame.payload["name"]: frame.payload for frame in producers(spool)[0] if frame.kind == "media"}
     assert {name: one["kind"] for name, one in kept.items()} == {
         "picture": "image", "figure": "image", "weights": "histogram", "counted": "histogram", "table": "table",
-        "confusion": "table", "clip": "text",
+        "confusion": "table", "clip": "image", "solid": "text",
     }  # fmt: skip
     assert kept["picture"]["meta"]["caption"] == "black"
-    assert b"[image]" in kept["table"]["data"] and b"Video" in kept["clip"]["data"]
+    assert b"[image]" in kept["table"]["data"] and b"Object3D" in kept["solid"]["data"]
 
 
 def test_frames_of_pandas_and_figures_of_plotly_are_taken_for_what_they_are(spool: Path) -> None:

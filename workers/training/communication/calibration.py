@@ -300,14 +300,9 @@ def _step(device: torch.device, number: int) -> TimedProgram:
 
 
 CURVES: dict[str, tuple[Callable[..., TimedProgram], tuple[tuple[int, ...], ...]]] = {
-    "matmul": (_product, PRODUCTS),
-    "matmul/bf16": (partial(_product, dtype=torch.bfloat16), SMALL_PRODUCTS),
+    "matmul": (_product, PRODUCTS), "matmul/bf16": (partial(_product, dtype=torch.bfloat16), SMALL_PRODUCTS),
     "attention": (_attention, ATTENTIONS),
     "attention/bf16": (partial(_attention, dtype=torch.bfloat16), SMALL_ATTENTIONS),
-    "convolution": (_convolution, IMAGES),
-    "norm": (_norm, NORMED),
-    "group-norm": (_group_norm, IMAGES),
-    "softmax": (_loss, CLASSES),
-    "move": (_sum, MOVED),
-    "optimizer": (_step, TRAINED),
-}
+    "convolution": (_convolution, IMAGES), "norm": (_norm, NORMED), "group-norm": (_group_norm, IMAGES),
+    "softmax": (_loss, CLASSES), "move": (_sum, MOVED), "optimizer": (_step, TRAINED),
+}  # fmt: skip

@@ -3,7 +3,7 @@ import { age, count } from "../../shared/format.js";
 import { Gone } from "../api.js";
 import { HistogramView } from "../histograms/histogram.js";
 import { arranged, standingAt } from "../steps.js";
-import { AudioView } from "../views/audio.js";
+import { AudioView, VideoView } from "../views/audio.js";
 import { ImageView } from "../views/image.js";
 import { TableView } from "../views/table.js";
 import { TextView } from "../views/text.js";
@@ -237,4 +237,11 @@ class Foot {
 // The view of each kind of media. A view has show(entry, whole) -> words for the caption, download(name, entry, whole),
 // close(), and where it needs them prefetch(entry), grow() and reading(). One that `isFile` shows media.file(entry.id),
 // and the whole item is not read for it.
-const VIEWS = { histogram: HistogramView, image: ImageView, text: TextView, table: TableView, audio: AudioView };
+const VIEWS = {
+  histogram: HistogramView,
+  image: ImageView,
+  text: TextView,
+  table: TableView,
+  audio: AudioView,
+  video: VideoView,
+};

@@ -1,4 +1,4 @@
-// A sound with the browser's own player. It is fetched whole, since not every browser seeks in what comes in parts.
+// A sound or a video with the browser's own player. Fetched whole: not every browser seeks in what comes in parts.
 import { make } from "../../shared/dom.js";
 import { count, size } from "../../shared/format.js";
 import { save } from "../../shared/save.js";
@@ -7,20 +7,29 @@ import { fileName } from "./save.js";
 export class AudioView {
   isFile = true;
 
+  /** @returns {"audio" | "video"} */
+  get tag() {
+    return "audio";
+  }
+
   constructor(host, { label, media }) {
     this.label = label;
     this.media = media;
-    this.player = make("audio", { controls: true });
-    this.element = make("div", { className: "media-audio" }, this.player);
+    this.player = make(this.tag, { controls: true });
+    this.element = make("div", { className: `media-${this.tag}` }, this.player);
     host.append(this.element);
   }
 
   show(entry) {
-    const { caption, channels, duration_s, sample_rate } = entry.meta;
+    const { caption } = entry.meta;
     this.player.setAttribute("aria-label", caption || `${this.label} at step ${entry.step}`);
     this.#load(entry.id);
-    const facts = [`${duration_s.toFixed(2)} s`, `${count(sample_rate)} Hz`, channels > 1 && `${channels} channels`];
-    return { theirs: caption, ours: [...facts, size(entry.size)].filter(Boolean).join(", ") };
+    return { theirs: caption, ours: [...this.facts(entry.meta), size(entry.size)].filter(Boolean).join(", ") };
+  }
+
+  facts(meta) {
+    const { channels, duration_s, sample_rate } = meta;
+    return [`${duration_s.toFixed(2)} s`, `${count(sample_rate)} Hz`, channels > 1 && `${channels} channels`];
   }
 
   async #load(id) {
@@ -51,5 +60,16 @@ export class AudioView {
     this.shown = null;
     this.#unload();
     this.element.remove();
+  }
+}
+
+export class VideoView extends AudioView {
+  /** @returns {"audio" | "video"} */
+  get tag() {
+    return "video";
+  }
+
+  facts(meta) {
+    return [meta.format];
   }
 }

@@ -66,7 +66,7 @@ def test_predicted_and_measured_stand_side_by_side(make_run: MakeRun) -> None:
     assert rows["Compute"][2:6] == ("600 ms", "600 ms", "0 %", "green")
     assert rows["Throughput"][2:5] == ("4.10k tok/s", "3.72k tok/s", "−9 %")
     assert rows["Model FLOPs in a step"].measured == "17.4 GFLOP", "of both ranks"
-    assert rows["Ranks 0 to 1"][2:5] == ("300 MiB", "310 MiB", "+3 %")
+    assert rows["Ranks 0 and 1"][2:5] == ("300 MiB", "310 MiB", "+3 %")
     assert rows["MFU"].measured == "40 %" and rows["Data"].predicted == "–"
 
 

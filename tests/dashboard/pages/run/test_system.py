@@ -124,7 +124,7 @@ def test_the_drawing_has_nodes_with_what_they_measured_ranks_and_their_groups(
     assert [(axis.name, axis.degree, [(one.span, one.nodes) for one in groups], more)
             for axis, groups, more in found.axes] == [
         ("data", 2, [("0, 2", ["one", "two"]), ("1, 3", ["one", "two"])], 0),
-        ("tensor", 2, [("0 to 1", ["one"]), ("2 to 3", ["two"])], 0),
+        ("tensor", 2, [("0 and 1", ["one"]), ("2 and 3", ["two"])], 0),
     ]  # fmt: skip
     assert [(one.machine.node.name, one.machine.state, [rank.rank for rank in one.ranks]) for one in found.nodes] == [
         ("one", "in contact", [0, 1]),
@@ -135,7 +135,7 @@ def test_the_drawing_has_nodes_with_what_they_measured_ranks_and_their_groups(
     assert "to which node is not measured" in text
     assert "Rank 3 on two, data 1, tensor 1: " in text and "Rank 3 on two has been 2.1 times as slow" in text
     assert "Ranks 1, 3 are one data group over the network, on 2 nodes. One of them is slow" in text
-    assert "Ranks 0 to 1 are one tensor group inside one." in text
+    assert "Ranks 0 and 1 are one tensor group inside one." in text
     assert "2 copies of the model share the batch" in text and "Between nodes" not in text
 
 
@@ -144,7 +144,7 @@ def test_a_drawing_of_one_node_has_no_network(cast: Cast, as_user: AsUser, make_
     run = make_run(status=Status.RUNNING, spec=parse_spec(document).resolved())
     make_attempt(run, [make_node(cast.cluster, "one", health=network(1.0, 1.0))], ranks=2, phase=Phase.RUNNING)
     found, text = drawn(cast, as_user, run)
-    assert len(found.nodes) == 1 and "Ranks 0 to 1 are one tensor group inside one." in text
+    assert len(found.nodes) == 1 and "Ranks 0 and 1 are one tensor group inside one." in text
     assert "drawing-edge" not in text and "drawing-network" not in text
 
 

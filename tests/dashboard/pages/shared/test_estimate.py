@@ -108,7 +108,8 @@ def test_a_suggestion_says_the_fields_that_it_changes_as_the_form_shows_them() -
 
 
 @pytest.mark.parametrize(
-    ("ranks", "words"), [([0], "0"), ([0, 1], "0, 1"), ([0, 2, 3, 4], "0, 2 to 4"), (range(0, 20, 2), "0, 2, 4, 6, …")]
+    ("ranks", "words"),
+    [([0], "0"), ([0, 1], "0 and 1"), ([0, 2, 3, 4], "0, 2 to 4"), (range(0, 20, 2), "0, 2, 4, 6, …")],
 )
 def test_ranks_are_named_in_spans(ranks: list[int], words: str) -> None:
     assert spans(ranks) == words

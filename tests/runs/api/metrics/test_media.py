@@ -13,7 +13,7 @@ from runs.ingest.validation.records import incoming
 from runs.models import Run
 from runs.records.media import read
 from tests.cast import Cast, make_run
-from tests.media import BEEP, PIXEL, audio, histogram, image, table, text
+from tests.media import BEEP, CLIP, PIXEL, audio, histogram, image, table, text, video
 from tests.runs.api.conftest import Api
 from tests.spools import Spool
 
@@ -91,14 +91,21 @@ def test_an_image_is_the_file_that_was_logged_and_nothing_that_runs(mate: Api, r
     assert answer["Content-Disposition"] == 'inline; filename="samples-10.png"'
 
 
-def test_a_sound_is_the_file_that_was_logged_and_nothing_that_runs(cast: Cast, mate: Api) -> None:
+@pytest.mark.parametrize(
+    ("logged", "name", "data", "form"),
+    [(audio(3), "speech", BEEP, "audio/wav"), (video(3), "clip", CLIP, "video/mp4")],
+    ids=["sound", "video"],
+)
+def test_a_sound_or_video_is_the_file_that_was_logged_and_nothing_that_runs(
+    cast: Cast, mate: Api, logged: Any, name: str, data: bytes, form: str
+) -> None:
     run = make_run(cast)
-    log(run, audio(3))
-    answer = mate("GET", f"/runs/{run.pk}/media/{id_of(mate, run, 'speech')}/file")
-    assert (answer.content, answer["Content-Type"]) == (BEEP, "audio/wav")
+    log(run, logged)
+    answer = mate("GET", f"/runs/{run.pk}/media/{id_of(mate, run, name)}/file")
+    assert (answer.content, answer["Content-Type"]) == (data, form)
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert answer["Content-Security-Policy"].startswith("sandbox")
-    assert answer["Content-Disposition"] == 'inline; filename="speech-3.wav"'
+    assert answer["Content-Disposition"] == f'inline; filename="{name}-3.{form.partition("/")[2]}"'
 
 
 def test_what_a_browser_has_it_keeps(mate: Api, run: Run) -> None:

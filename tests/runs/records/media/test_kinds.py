@@ -21,6 +21,6 @@ def test_contract_sdk_server_and_page_know_the_same_kinds() -> None:
 
 
 def test_sentences_about_media_name_each_kind() -> None:
-    assert ALL_OF == "images, texts, tables, histograms and sounds"
-    assert ANY_OF == "images, texts, tables, histograms or sounds"
-    assert ONE_OF == "image, text, table, histogram or sound"
+    assert ALL_OF == "images, texts, tables, histograms, sounds and videos"
+    assert ANY_OF == "images, texts, tables, histograms, sounds or videos"
+    assert ONE_OF == "image, text, table, histogram, sound or video"
