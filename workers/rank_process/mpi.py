@@ -41,7 +41,7 @@ class MpiWorld(msgspec.Struct, frozen=True):
 def join_world(world: MpiWorld, rank: int) -> dict[str, str]:
     """Return the variable by which this process, once it is the rank's program, finds its process manager, which rank 0
     starts. Nothing, with a line in the log, where none is reached. Raises OSError where the port of rank 0 is taken."""
-    host, _, port = world.address.rpartition(":")
+    host, _, port = world.address.replace("[", "").replace("]", "").rpartition(":")
     if rank == 0:
         _start(world, host, int(port))
     deadline = time.monotonic() + PATIENCE_S
