@@ -201,8 +201,10 @@ class Video(Media):
         rows = copied(data)
         if rows.ndim != 4 or not rows.size or rows.dtype.kind not in "biuf":
             raise ValueError(f"frames are numbers of T x H x W x C or T x C x H x W, not {rows.dtype} of {rows.shape}")
-        if not 0 < fps <= 100 or find_spec("PIL") is None:
-            raise ValueError(f"fps is {fps!r:.60}, and above 0 to 100 is" if find_spec("PIL") else "frames need Pillow")
+        if not 0 < fps <= 100:
+            raise ValueError(f"fps is {fps!r:.60}, and above 0 to 100 is")
+        if find_spec("PIL") is None:
+            raise ValueError("frames need Pillow")
         is_first = is_tensor(data) if channels_first is None else channels_first
         frames = [pixels_first(one, is_tensor=is_first) for one in rows]
         self.kind, self.num_bytes, self._make = "image", int(rows.nbytes), lambda: _gif(frames, fps)

@@ -13,6 +13,7 @@ from trainyard.contract.machines import Gpu, GpuFaults, GpuHealth
 
 SYSTEM = Path("/sys")
 VENDOR = "0x1002"
+TORCH = "rocm"  # without it no rank uses them: many a laptop has one for its display
 
 
 class AmdGpu(NamedTuple):

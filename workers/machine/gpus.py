@@ -6,6 +6,7 @@ the same variable (ROCm's documentation of HIP's environment variables: "for por
 
 import os
 from collections.abc import Iterator, Sequence
+from importlib import metadata
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -13,7 +14,8 @@ from trainyard.contract.machines import Gpu, GpuFaults, GpuHealth
 from workers.machine import amd, nvidia
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# Makers, each a module with ``count``, ``find`` and ``driver``, and its reader of faults. A machine has GPUs of one.
+# Makers, each a module with ``count``, ``find``, ``driver`` and TORCH, a part of the version of a torch for its GPUs,
+# and its reader of faults. A machine has GPUs of one.
 MAKERS: dict[ModuleType, Any] = {nvidia: nvidia.NvidiaFaults, amd: amd.AmdFaults}
 
 
@@ -30,8 +32,17 @@ class OwnGpu(Protocol):
 
 
 def maker() -> ModuleType:
-    """Return whose GPUs the machine has; NVIDIA where it has none."""
-    return next((one for one in MAKERS if one.count()), nvidia)
+    """Return whose GPUs this node has, for the torch that is installed; NVIDIA where it has none."""
+    torch = torch_version() or ""
+    return next((one for one in MAKERS if one.TORCH in torch and one.count()), nvidia)
+
+
+def torch_version() -> str | None:
+    """Return the installed version without importing torch."""
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def own_gpus() -> list[OwnGpu]:

@@ -3,13 +3,12 @@
 import os
 import platform
 import socket
-from importlib import metadata
 from pathlib import Path
 
 import psutil
 
 from trainyard.contract.machines import Cpu, Inventory
-from workers.machine.gpus import maker, own_gpus
+from workers.machine.gpus import maker, own_gpus, torch_version
 
 CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
 
@@ -29,14 +28,6 @@ def take_inventory(home: Path, slots: int | None = None) -> Inventory:
         gpus=gpus,
         driver=maker().driver() if gpus else None,
     )
-
-
-def torch_version() -> str | None:
-    """Return the installed version without importing torch."""
-    try:
-        return metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def num_cpus() -> int:

@@ -8,6 +8,7 @@ import pynvml
 
 from trainyard.contract.machines import Gpu, GpuFaults, GpuHealth
 
+TORCH = ""
 # Reasons for a lower clock that are a fault of the machine, and no wish of anybody.
 SLOWED = {
     "nvmlClocksThrottleReasonHwSlowdown": "hardware slowdown",

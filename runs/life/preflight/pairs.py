@@ -105,7 +105,7 @@ def _versions(nodes: Sequence[CheckedNode]) -> Iterator[tuple[str, list[str], bo
     yield "PyTorch", [node.machine.torch or "" for node in nodes], True
     yield "Trainyard", [node.version for node in nodes], False
     if any(node.machine.driver for node in nodes):
-        yield "NVIDIA driver", [node.machine.driver or "" for node in nodes], False
+        yield "GPU driver", [node.machine.driver or "" for node in nodes], False
 
 
 def _usual(versions: Sequence[str]) -> str:

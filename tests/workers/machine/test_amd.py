@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainyard.contract.machines import Gpu, GpuFaults, GpuHealth
-from workers.machine import amd, nvidia
+from workers.machine import amd, gpus, nvidia
 from workers.machine.gpus import VISIBLE, GpuFaultReader, own_gpus
 from workers.machine.inventory import take_inventory
 
@@ -32,6 +32,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with two of AMD's cards, the first of which is the second on PCI, and a display of another maker."""
     monkeypatch.setattr(amd, "SYSTEM", tmp_path)
     monkeypatch.setattr(nvidia, "count", lambda: 0)
+    monkeypatch.setattr(gpus, "torch_version", lambda: "2.13.0+rocm6.4")
     monkeypatch.delenv(VISIBLE, raising=False)
     cards = [("0000:c1:00.0", PLAIN), ("0000:0c:00.0", MI300X), ("0000:02:00.0", DISPLAY)]
     for card, (address, files) in enumerate(cards):
@@ -80,3 +81,11 @@ def test_the_inventory_has_them_and_their_driver(system: Path) -> None:
     path.write_text("6.12.12\n")
     inventory = take_inventory(system)
     assert inventory.driver == "6.12.12" and [gpu.index for gpu in inventory.gpus or []] == [0, 1]
+
+
+@pytest.mark.parametrize("torch", ["2.13.0+cpu", "2.13.0", None])
+def test_a_laptop_whose_torch_cannot_use_its_gpu_is_a_cpu_node(
+    system: Path, monkeypatch: pytest.MonkeyPatch, torch: str | None
+) -> None:
+    monkeypatch.setattr(gpus, "torch_version", lambda: torch)
+    assert own_gpus() == [] and take_inventory(system).gpus == [] and GpuFaultReader().read() == []
