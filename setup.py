@@ -17,7 +17,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
-ASSETS = "dashboard/assets"  # as dashboard/places.py names it
+ASSETS = "dashboard/assets"  # as dashboard/home.py names it
 FOLDERS = ("templates", "static", "examples")
 ICONS = "@tabler/icons/icons/outline"
 

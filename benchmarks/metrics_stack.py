@@ -128,7 +128,7 @@ def _filled(home: Path, socket: Path, client: redis.Redis) -> MetricsStack:
     from runs.actions import create_token
     from runs.models import Cluster, Node
     from runs.rights.access import user_of_token
-    from trainyard.contract.keys import new_key
+    from trainyard.contract.seals import new_key
 
     person = owner()
     _, token = create_token(actor=person, name="benchmarks")

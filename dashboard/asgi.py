@@ -16,8 +16,8 @@ http = get_asgi_application()  # readies the apps; what is below may import mode
 from dashboard.http.body_limits import BodyLimit  # noqa: E402
 from dashboard.http.forwarded import Forwarded  # noqa: E402
 from dashboard.http.own_clients import OwnClients  # noqa: E402
+from dashboard.sockets.admission import SameOrigin  # noqa: E402
 from dashboard.sockets.consumers import no_such_socket, websocket_urlpatterns  # noqa: E402
-from dashboard.sockets.origin import SameOrigin  # noqa: E402
 
 sockets = URLRouter([*websocket_urlpatterns, re_path("", no_such_socket)])  # type: ignore[arg-type]
 routes = ProtocolTypeRouter({"http": BodyLimit(http), "websocket": SameOrigin(CookieMiddleware(sockets))})

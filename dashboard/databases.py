@@ -1,8 +1,11 @@
-"""Databases that hold the rows: PostgreSQL by DATABASE_URL, else two SQLite files in the home."""
+"""Databases: PostgreSQL by DATABASE_URL, else two SQLite files in the home; and which rows lie where."""
 
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.conf import settings
+from django.db.models import Model
 
 Database = dict[str, Any]
 MAX_SHARDS = 64
@@ -102,3 +105,22 @@ def num_days(text: str, name: str = "KEEP_ARCHIVED_DAYS") -> int:
     if text.strip() and not (text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 6):
         raise ValueError(f"{name} is a number of days, 0 or more, not {text!r}.")
     return int(text or 0)
+
+
+class MetricsRouter:
+    """Send the metrics app to settings.METRICS_DATABASE (an alias, "default" where one PostgreSQL serves both)."""
+
+    def db_for_read(self, model: type[Model], **hints: Any) -> str:
+        return _alias(model._meta.app_label)
+
+    db_for_write = db_for_read
+
+    def allow_relation(self, one: Model, other: Model, **hints: Any) -> bool:
+        return _alias(one._meta.app_label) == _alias(other._meta.app_label)
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool:
+        return db == _alias(app_label)
+
+
+def _alias(app_label: str) -> str:
+    return str(settings.METRICS_DATABASE) if app_label == "metrics" else "default"

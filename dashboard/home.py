@@ -1,4 +1,4 @@
-"""The folder that holds all state, and where sockets go when its path is too long. Imports nothing of Django."""
+"""The folder that holds all state, the folders of our own files, and where sockets go. Imports nothing of Django."""
 
 import contextlib
 import hashlib
@@ -105,3 +105,8 @@ def write_private(path: Path, text: str) -> None:
 
 # In a home that was unpacked from a backup, until the people who were erased since then are erased in it, too.
 RESTORE_MARKER = "from_backup.json"
+
+
+INSTALLED = Path(__file__).resolve().parent / "assets"
+ROOT = INSTALLED if INSTALLED.is_dir() else INSTALLED.parents[1]
+EXAMPLES = ROOT / "examples"

@@ -6,17 +6,17 @@ from typing import Any
 
 from django.templatetags.static import static
 
-from dashboard import databases, logs, places
+from dashboard import databases, home, logs
 from dashboard.home import embedded_valkey_url, home_path, secret_key, serves_tls, tls_folder
 from dashboard.http import hosts
 from runs.people.identity.providers import read_settings
 from runs.rights.audit.collectors import collector, syslog_place
-from trainyard.contract.keys import CONTROL_QUEUE, broker_url
+from trainyard.contract.seals import CONTROL_QUEUE, broker_url
 from trainyard.rest.http_clients import spare_loopback
 
 spare_loopback(os.environ)  # before any client is made, of a library or of ours
 
-BASE_DIR = places.ROOT
+BASE_DIR = home.ROOT
 HOME = home_path()
 
 # --- Who may talk to the site, and how it is named from outside
@@ -182,7 +182,7 @@ LOG_LIMIT_BYTES = databases.num_bytes("LOG_LIMIT_BYTES", os.environ.get("LOG_LIM
 GIT_FILE_ROOTS = [root for root in os.environ.get("GIT_FILE_ROOTS", "").split(os.pathsep) if root]
 GIT_LIMIT_BYTES = databases.num_bytes("GIT_LIMIT_BYTES", os.environ.get("GIT_LIMIT_BYTES", ""), 1024**3)
 GIT_CACHE_BYTES = databases.num_bytes("GIT_CACHE_BYTES", os.environ.get("GIT_CACHE_BYTES", ""), 10 * 1024**3)
-DATABASE_ROUTERS = ["dashboard.routers.MetricsRouter"]
+DATABASE_ROUTERS = ["dashboard.databases.MetricsRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = os.environ.get("REDIS_URL") or embedded_valkey_url(HOME)

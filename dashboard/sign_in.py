@@ -32,7 +32,7 @@ def link_for(username: str | None, *, without_second_factor: bool = False) -> st
 
     from runs.models import User
     from runs.people.identity import second_factor
-    from runs.rights.audit.acts import Act
+    from runs.rights.audit.facts import Act
     from runs.rights.audit.recording import OK, record
 
     user = User.objects.filter(username=username, is_active=True).first() if username else owner()

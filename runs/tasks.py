@@ -7,7 +7,7 @@ from django.utils import timezone
 from runs.engines import control_hints
 from runs.engines.control_hints import SCHEDULE, ReconcileHint, ScheduleHint
 from runs.life import reconcile
-from trainyard.contract.keys import RECONCILE_RUN
+from trainyard.contract.seals import RECONCILE_RUN
 
 TASKS = frozenset((RECONCILE_RUN, SCHEDULE))
 

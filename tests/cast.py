@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from runs.models import Attempt, Cluster, HeldSlot, Membership, Node, Placement, Project, Role, Run, Sweep, Trial, User
 from runs.values.status import FINAL, Phase, Status
-from trainyard.contract.keys import new_key
+from trainyard.contract.seals import new_key
 from trainyard.contract.statuses import TrialState
 
 _numbers = count(1)

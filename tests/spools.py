@@ -12,8 +12,7 @@ from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
 from runs.models import Attempt, Node, Run
 from runs.serving.transport import redis
-from trainyard.contract.keys import stream_key
-from trainyard.contract.seals import frames_scope, mac
+from trainyard.contract.seals import frames_scope, mac, stream_key
 from trainyard.spooling import frames as records
 
 Point = tuple[int, float, float]  # step, time, value

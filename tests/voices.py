@@ -7,12 +7,12 @@ from typing import Any
 
 from runs.models import Node, Placement
 from runs.serving.transport import redis
-from trainyard.contract import keys, seals
+from trainyard.contract import seals
 from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.desired import Desired
-from trainyard.contract.locks import unlock
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport
+from trainyard.contract.seals import unlock
 
 
 class Voice:
@@ -30,7 +30,7 @@ class Voice:
 
     def up(self, now: datetime) -> None:
         """What the node worker says every second."""
-        key = keys.up_key(self.node.pk)
+        key = seals.up_key(self.node.pk)
         document = {
             "at": now.timestamp(),
             "node": self.node.pk,
@@ -72,17 +72,17 @@ class Voice:
             **changes,
         }
         scope = seals.report_scope(self.node.pk, attempt.run_id, fence)
-        redis().set(keys.report_key(self.node.pk, attempt.pk), seals.seal(self.node.key, scope, document))
+        redis().set(seals.report_key(self.node.pk, attempt.pk), seals.seal(self.node.key, scope, document))
         self.up(now)
 
     def forget(self, placement: Placement) -> None:
         """The node has no folder of the attempt any more."""
         self.listed.pop(placement.attempt_id, None)
-        redis().delete(keys.report_key(self.node.pk, placement.attempt_id))
+        redis().delete(seals.report_key(self.node.pk, placement.attempt_id))
 
     def heard(self) -> dict[str, Any]:
         """What the server wants of this node: its down document, opened."""
-        key = keys.down_key(self.node.pk)
+        key = seals.down_key(self.node.pk)
         text = redis().get(key)
         assert isinstance(text, bytes), "nothing was written for this node"
         desired = seals.unseal(self.node.key, key, text, Desired)

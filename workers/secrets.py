@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote
 
-from trainyard.contract.calls.secrets import GivenSecret
+from trainyard.contract.calls import GivenSecret
 
 MASK = b"***"
 LEAST_BYTES = 4  # a shorter value is not masked: it would be found in half of all lines

@@ -18,7 +18,7 @@ from typing import Any
 import redis
 
 from benchmarks.load.generate import SEED, Sender, batches, frames, noisy
-from trainyard.contract.keys import stream_key
+from trainyard.contract.seals import stream_key
 
 PIPELINE = 16
 Entry = dict[Any, Any]

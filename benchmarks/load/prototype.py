@@ -17,7 +17,7 @@ import numpy as np
 import redis
 from pcodec import ChunkConfig, standalone
 
-from trainyard.contract.keys import stream_key
+from trainyard.contract.seals import stream_key
 from trainyard.spooling.frames import HEADER
 
 GROUP = "prototype"

@@ -15,8 +15,8 @@ from benchmarks.sweeping import curves, overhead, population
 from benchmarks.sweeping.page import PARTS, visits_of
 from benchmarks.table import Row, middle, scaled, spread_of
 from runs.sweeps.search.gaussian import GENERATION
+from runs.sweeps.search.plain import PastTrial, SamplerQuestion
 from runs.sweeps.search.suggest import suggest
-from runs.sweeps.search.trials import PastTrial, SamplerQuestion
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
 from trainyard.spec.sweeps.models import SamplerName

@@ -15,8 +15,8 @@ from functools import cache
 from typing import Any
 
 from runs.sweeps.pruning import Report, judge
+from runs.sweeps.search.plain import PastTrial, SamplerQuestion
 from runs.sweeps.search.suggest import suggest
-from runs.sweeps.search.trials import PastTrial, SamplerQuestion
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
 

@@ -13,9 +13,9 @@ from functools import cache
 from typing import Any
 
 from runs.sweeps.populations.deciding import Population, verdicts
-from runs.sweeps.populations.members import Member
+from runs.sweeps.populations.lineage import Member
+from runs.sweeps.search.plain import SamplerQuestion
 from runs.sweeps.search.suggest import suggest
-from runs.sweeps.search.trials import SamplerQuestion
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
 
 STEPS, INTERVAL, SIZE, BATCH = 500, 50, 4, 16

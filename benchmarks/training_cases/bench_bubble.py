@@ -32,8 +32,7 @@ from workers.training.group import RankPlace
 from workers.training.measuring.phases import Phases
 from workers.training.mesh import BatchShare
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.pipeline import PipelinePasses
-from workers.training.strategies.pipeline_plan import Plan
+from workers.training.strategies.pipeline import PipelinePasses, Plan
 from workers.training.strategies.synchronization.protocol import no_sum
 
 STAGES = 4

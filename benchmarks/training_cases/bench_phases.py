@@ -30,9 +30,8 @@ from workers.training.build import Training
 from workers.training.group import RankPlace
 from workers.training.loop import report, report_measures, settle, take_step
 from workers.training.measuring.collectives import FUNCTIONS, METHODS
-from workers.training.measuring.measures import Measures, StepMeasures
+from workers.training.measuring.measures import Measures, Progress, StepMeasures
 from workers.training.measuring.phases import Phases
-from workers.training.measuring.progress import Progress
 from workers.training.passes import PlainPasses
 
 PAIRS = 8

@@ -24,7 +24,7 @@ from benchmarks.training import prepared
 from benchmarks.training_cases.bench_checkpoint import MODEL, WORLD, Watched
 from benchmarks.training_cases.bench_step import Times, interval
 from trainyard.contract.base import encode
-from trainyard.contract.keys import new_key
+from trainyard.contract.seals import new_key
 from trainyard.spec import RecipeSpec
 from workers.replicas.folders import PLAN, SHARED_MEMORY, MemoryFolder, PeerNode, ReplicaPlan, read_plan, used_bytes
 from workers.replicas.receiving import KnownAttempt, Receiver

@@ -24,7 +24,7 @@ from workers.training.build import Training
 from workers.training.data.batches.feed import positions
 from workers.training.group import RankPlace
 from workers.training.loop import report, settle, take_step
-from workers.training.measuring.progress import Progress
+from workers.training.measuring.measures import Progress
 from workers.training.optimizing.optimizers import ADAM_BETAS
 
 WORLD = 2

@@ -8,7 +8,7 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.decorators import sync_and_async_middleware
 
-from runs.rights.audit.acts import Act, acting
+from runs.rights.audit.facts import Act, acting
 from runs.rights.audit.recording import Subject, action_name, finish, is_act, object_name, subjects_of
 
 

@@ -11,16 +11,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.pages.clusters.boxes import boxes_of
-from dashboard.pages.shared.check_rows import check_table
 from dashboard.pages.shared.frame import answer, page, person, problems_of, refusal, show
-from dashboard.pages.shared.gauges import gauges
+from dashboard.pages.shared.gauges import check_table, gauges
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
 from runs.life.preflight.needs import checked_nodes
 from runs.life.preflight.vetting import checks_together
 from runs.models import Node
-from runs.presenting.server_state import contact_time
-from runs.presenting.spares import spare_sentence
+from runs.presenting.server_state import contact_time, spare_sentence
 from runs.records.metrics.progress import node_history
 from runs.rights.access import Permission, can_manage_cluster, get_node, visible_runs
 from runs.rights.access.operations import machine

@@ -17,7 +17,7 @@ from dashboard.pages.datasets import views as datasets
 from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.people import data as project_data
-from dashboard.pages.people import invitation, person, rights, secrets, sign_in_settings
+from dashboard.pages.people import person, rights, secrets, sign_in_settings
 from dashboard.pages.people import views as people
 from dashboard.pages.reports import views as reports
 from dashboard.pages.run import apps, checkpoints
@@ -124,7 +124,7 @@ urlpatterns = [
     route("people/<slug:project_id>/accounts/<int:user_id>/close/", rights.close_account, "close-account"),
     route("people/<slug:project_id>/role/<int:user_id>/", people.change_role, "change-role"),
     route("people/<slug:project_id>/remove/<int:user_id>/", people.remove, "remove-member"),
-    route("invitations/<str:secret>/", invitation.accept, "invitation"),
+    route("invitations/<str:secret>/", person.accept, "invitation"),
     route("audit/", audit.audit, "audit"),
     route("audit/verify/", audit.verify, "verify-audit"),
     route("account/", account.account, "account"),

@@ -19,14 +19,7 @@ from runs.interactive.app_tickets import AppPass
 from runs.rights.access import Sight, why_not_enter
 from runs.values.refused import Refused
 from trainyard.contract.base import decode
-from trainyard.contract.sessions.documents import (
-    FRAME_BYTES,
-    KEEP_EVERY_S,
-    WINDOW_BYTES,
-    FrameKind,
-    SessionEnd,
-    SessionWish,
-)
+from trainyard.contract.sessions import FRAME_BYTES, KEEP_EVERY_S, WINDOW_BYTES, FrameKind, SessionEnd, SessionWish
 
 log = structlog.get_logger(__name__)
 

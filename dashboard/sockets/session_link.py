@@ -8,10 +8,8 @@ import redis.asyncio
 from django.conf import settings
 
 from runs.interactive.opening import OpenSession
-from trainyard.contract.keys import session_key
-from trainyard.contract.seals import BadSeal
-from trainyard.contract.sessions.documents import FrameKind
-from trainyard.contract.sessions.frames import Frame, FrameLock
+from trainyard.contract.seals import BadSeal, session_key
+from trainyard.contract.sessions import Frame, FrameKind, FrameLock
 
 READ_S = 1.0  # at a time
 MAX_READ = 16  # frames at a time

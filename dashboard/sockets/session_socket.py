@@ -25,14 +25,7 @@ from runs.rights.access.operations import thing
 from runs.values.refused import Refused
 from trainyard.contract.base import BadDocument, decode, encode, to_builtins
 from trainyard.contract.seals import BadSeal
-from trainyard.contract.sessions.documents import (
-    ABANDONED_S,
-    FROM_PEOPLE,
-    KEEP_EVERY_S,
-    FrameKind,
-    SessionEnd,
-    SessionWish,
-)
+from trainyard.contract.sessions import ABANDONED_S, FROM_PEOPLE, KEEP_EVERY_S, FrameKind, SessionEnd, SessionWish
 
 log = structlog.get_logger(__name__)
 

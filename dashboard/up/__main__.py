@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dashboard.home import home_path, serves_tls
 from dashboard.http import hosts
-from dashboard.up import checks, database, demo, orphans
+from dashboard.up import checks, children, database, demo
 from dashboard.up.output import Console
 from dashboard.up.processes import Listeners, Processes
 
@@ -53,7 +53,7 @@ def prepare() -> Processes:
     checks.describe_owner(lock, url)
     # The children read the same names; whatever was relative, or chosen for us, is settled here.
     os.environ.update({"TRAINYARD_HOME": str(home), "HOST": host, "PORT": str(port)})
-    orphans.adopt()
+    children.adopt()
     console = Console(is_coloured=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     return Processes(home, listeners, url, num_nodes, console)
 

@@ -1,4 +1,4 @@
-"""One child: started, started again when it dies, and stopped in the end."""
+"""Children: started, started again when they die, and stopped in the end, with the processes that they leave behind."""
 
 import asyncio
 import contextlib
@@ -6,9 +6,10 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -225,3 +226,41 @@ class StartedProcess:
 
 def how(code: int) -> str:
     return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt() -> None:
+    """Adopt what descendants leave behind: from now on it becomes our child, not the machine's first process's."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children() -> list[int]:
+    """Return the processes whose parent we are, dead ones that nobody has reaped among them."""
+    found: list[int] = []
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread ended meanwhile
+            found += [int(word) for word in path.read_text().split()]
+    return found
+
+
+def reap(pids: Collection[int]) -> None:
+    """Take leave of those of ``pids`` that are dead."""
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def end_all(timeout_s: float = 1.0) -> None:
+    """Kill every child and grandchild that is left."""
+    deadline = time.monotonic() + timeout_s
+    while (left := children()) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        reap(left)
+        time.sleep(0.02)

@@ -99,11 +99,11 @@ def _is_too_old(connection: BaseDatabaseWrapper) -> bool:
 
 def erase_again() -> int:
     """Erase whom the list of erased people names. Returns how many there were."""
-    from runs.privacy import erasure, tombstones
+    from runs.privacy import erasure
 
     try:
         return erasure.catch_up()
-    except tombstones.BadList as error:
+    except erasure.BadList as error:
         raise CannotStart(str(error)) from error
 
 

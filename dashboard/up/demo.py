@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from dashboard.places import EXAMPLES
+from dashboard.home import EXAMPLES
 from dashboard.up import database
 from dashboard.up.checks import CannotStart
 from trainyard.contract.base import JsonObject

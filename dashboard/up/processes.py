@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from dashboard.home import make_private, serves_tls, socket_path, valkey_password, write_private
 from dashboard.http import hosts
-from dashboard.up import database, orphans, programs
+from dashboard.up import children, database, programs
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Child, Program
 from dashboard.up.output import Console, LogFile, LogStream
@@ -130,7 +130,7 @@ class Processes:
         site = [name for name in self.children if name not in (*last, *self.names)]
         for names, seconds in ((site, SITE_S), (last, VALKEY_S)):
             await asyncio.gather(*(self.children[name].stop(seconds) for name in names))
-        orphans.end_all()
+        children.end_all()
         if self.owner is not None:
             with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
                 await asyncio.wait_for(self.call(database.revoke_client, self.home), REVOKE_S)
@@ -140,15 +140,15 @@ class Processes:
     def reap(self) -> int:
         """Take leave of dead orphans and return how many live. One that we see for the first time may be a child
         that is just being started, which its keeper waits for: it is left alone until the next look."""
-        strangers = set(orphans.children()) - {child.pid for child in self.children.values() if child.pid}
-        orphans.reap(strangers & self._strangers)
+        strangers = set(children.children()) - {child.pid for child in self.children.values() if child.pid}
+        children.reap(strangers & self._strangers)
         self._strangers = strangers
         return len(strangers)
 
     def kill(self) -> None:
         for child in self.children.values():
             child.kill()
-        orphans.end_all()
+        children.end_all()
 
     async def _start_valkey(self) -> None:
         if os.environ.get("REDIS_URL"):

@@ -13,7 +13,7 @@ from pathlib import Path
 from dashboard.home import authorities_file, serves_tls, valkey_password
 from dashboard.up.children import Program
 from dashboard.up.valkey import server_command
-from trainyard.contract.calls.joining import REMOVED_EXIT_CODE
+from trainyard.contract.calls import REMOVED_EXIT_CODE
 from trainyard.rest.trust import VARIABLE
 
 FOLDER = "appendonlydir"

@@ -17,9 +17,17 @@ from runs.actions.clusters import (
 from runs.actions.continuing import exclude_node, rewind_run
 from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
 from runs.actions.jobs import delete_job, save_job
-from runs.actions.leftovers import decide_leftovers, undecided
 from runs.actions.local import SpoolProcess, points_came, send_local_run
-from runs.actions.nodes import drain_node, enable_node, join_node, most_slots, remove_node, set_slots
+from runs.actions.nodes import (
+    decide_leftovers,
+    drain_node,
+    enable_node,
+    join_node,
+    most_slots,
+    remove_node,
+    set_slots,
+    undecided,
+)
 from runs.actions.people.groups import (
     create_group,
     custom_role_of,

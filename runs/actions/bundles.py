@@ -10,7 +10,7 @@ from django.utils import timezone
 from runs.inputs.repositories.pinning import PinnedCode, pin
 from runs.inputs.repositories.problems import RepositoryProblem
 from runs.models import CodeBundle, Project, User
-from runs.privacy.quota import require_room
+from runs.privacy.retention import require_room
 from runs.records.files.paths import bundle_path, bundles_locked
 from runs.rights.access import Permission, require
 from trainyard import bundle

@@ -13,9 +13,8 @@ from django.utils import timezone
 from runs.actions.names import taking_name
 from runs.actions.people.handed_out import end_of
 from runs.engines import ENGINES, allocating_engine
-from runs.engines.cluster_settings.secrets import MAX_CHARACTERS, keep_secret
-from runs.engines.cluster_settings.settings import Guarded, SettingsError, guarded_problems
-from runs.engines.offers import keep_offers
+from runs.engines.allocating import keep_offers
+from runs.engines.cluster_settings.settings import MAX_CHARACTERS, Guarded, SettingsError, guarded_problems, keep_secret
 from runs.life.preflight.beforehand import idle_nodes
 from runs.models import Cluster, JoinToken, Node, Preflight, Project, Run, User
 from runs.models.access import digest_of

@@ -11,8 +11,8 @@ from runs.records.metrics.models import Checkpoint
 from runs.recovery.fencing import unconfirmed_nodes
 from runs.rights.access import NotFound, Permission, Someone, get_run, require, require_use
 from runs.tasks import reconcile_soon, schedule_soon
-from runs.values.checkpoint_reference import Origin, origin_of
 from runs.values.refused import Refused
+from runs.values.run_config import Origin, origin_of
 from trainyard.contract.base import SpecDocument
 from trainyard.formats.words import listed
 from trainyard.spec import Problem

@@ -1,21 +1,24 @@
 """Machines that join, drain and leave."""
 
+from typing import Literal
+
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from runs.models import Cluster, JoinToken, Node, User
+from runs.models import Cluster, JoinToken, Node, Placement, Run, User
 from runs.models.access import digest_of
 from runs.models.clusters import slots_of
 from runs.rights import valkey_users
-from runs.rights.access import Forbidden, join_tokens_that_open, require_manager
+from runs.rights.access import Forbidden, Permission, join_tokens_that_open, require, require_manager
 from runs.serving import broadcast
 from runs.tasks import reconcile_soon, schedule_soon
 from runs.values.refused import Refused
 from trainyard.contract.base import to_builtins
-from trainyard.contract.keys import new_key
 from trainyard.contract.limits import MAX_SLOTS
 from trainyard.contract.machines import Inventory
+from trainyard.contract.seals import new_key
 
 
 def join_node(
@@ -169,3 +172,30 @@ def _slots_at_joining(node: Node, slots: int | None, machine: Inventory) -> int:
     if slots is None and is_known and slots_of(node.machine) == default:
         slots = node.slots
     return max(min(slots or default, MAX_SLOTS), node.least_slots())
+
+
+Word = Literal["upload", "discard"]
+SENTENCES = {
+    "upload": "{actor} asked for the files that were left on {nodes}: they are sent now.",
+    "discard": "{actor} gave up the files that were left on {nodes}: they are deleted there within a day.",
+}
+
+
+def decide_leftovers(*, actor: User, run: Run, word: Word) -> Run:
+    """Let nodes send what they still have of the run, or delete it with its attempt. Refused where there is nothing."""
+    require(actor, run.project, Permission.RUNS_DELETE)
+    left = [one for one in undecided(run) if not one.leftovers or one.leftovers != word]
+    if not left:
+        raise Refused("nothing-left", f"No node has files of run {run.name} that wait for a decision.")
+    nodes = " and ".join(sorted({one.node.name for one in left}))
+    with transaction.atomic():
+        Placement.objects.filter(pk__in=[one.pk for one in left]).update(leftovers=word)
+        run.record(f"leftovers-{word}", SENTENCES[word].format(actor=actor, nodes=nodes), actor=actor)
+    return run
+
+
+def undecided(run: Run) -> list[Placement]:
+    """Return the parts of ended attempts whose nodes keep files that are not sent unasked."""
+    found = Placement.objects.filter(attempt__run=run, done_at=None).exclude(attempt__ended_at=None)
+    kept = found.filter(~Q(gained={}) | Q(output__num_refused__gt=0))
+    return list(kept.select_related("node", "attempt").order_by("attempt__number", "node_rank"))

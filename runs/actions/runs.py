@@ -21,15 +21,13 @@ from runs.life.resizing import begin_change, change_asked_for, refuse_resize
 from runs.models import Attempt, Event, HeldSlot, Job, Project, Run, Sweep, User, bundle_of
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
-from runs.privacy.quota import require_room
-from runs.privacy.retention import forget
+from runs.privacy.retention import forget, require_room
 from runs.recovery.fencing import unconfirmed_nodes
 from runs.rights.access import Permission, require, require_still, require_use
 from runs.rights.audit.recording import act_of, describe, record
 from runs.tasks import reconcile_soon, schedule_soon
-from runs.values.checkpoint_reference import Origin
 from runs.values.refused import Refused
-from runs.values.run_config import MAX_NOTES, MAX_STEP_NOTE, MOST_STEP_NOTES, NOTE, clean_tags, config_of
+from runs.values.run_config import MAX_NOTES, MAX_STEP_NOTE, MOST_STEP_NOTES, NOTE, Origin, clean_tags, config_of
 from runs.values.status import PLACED, Status, Wanted
 from trainyard.contract.base import JsonObject, SpecDocument, to_builtins
 from trainyard.contract.facts import EstimateDocument

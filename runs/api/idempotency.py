@@ -25,7 +25,7 @@ from runs.models import IdempotencyKey, User
 from runs.people.identity import second_factor
 from runs.rights.access import digest_of_rights
 from runs.serving.transport import redis
-from trainyard.contract.keys import PREFIX
+from trainyard.contract.seals import PREFIX
 
 log = structlog.get_logger(__name__)
 

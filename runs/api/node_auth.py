@@ -21,8 +21,7 @@ from runs.api.problems import NodeUnknown
 from runs.models import Node
 from runs.serving.transport import redis
 from trainyard.contract.base import BadDocument, JsonObject, WireStruct, decode, encode
-from trainyard.contract.keys import PREFIX
-from trainyard.contract.seals import BadSeal, check_mac, http_scope
+from trainyard.contract.seals import PREFIX, BadSeal, check_mac, http_scope
 
 log = structlog.get_logger(__name__)
 

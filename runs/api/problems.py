@@ -19,7 +19,7 @@ from runs.finding.language import FilterError
 from runs.records.logs.read import BadCursor as BadLogCursor
 from runs.serving.database_away import RETRY_S, is_away, sentence_for
 from runs.serving.rates import TooManyRequests
-from trainyard.contract.calls.joining import NODE_UNKNOWN
+from trainyard.contract.calls import NODE_UNKNOWN
 from trainyard.spec import SpecError
 
 log = structlog.get_logger(__name__)

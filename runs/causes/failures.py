@@ -9,8 +9,7 @@ from trainyard.contract.base import BadDocument, JsonObject, convert, to_builtin
 from trainyard.contract.causes import CauseClass
 from trainyard.contract.reports import AttemptReport, RankEvidence, RankReport, Reason, RuleMatch
 from trainyard.failures.log_rules import hardware_lines, last_words
-from trainyard.failures.node_endings import ending_class
-from trainyard.failures.ranks import explain_rank, is_clean
+from trainyard.failures.ranks import ending_class, explain_rank, is_clean
 from trainyard.failures.signs import Standing
 from trainyard.spec.values.durations import words_of
 

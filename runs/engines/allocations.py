@@ -18,10 +18,9 @@ from redis.exceptions import LockError, RedisError
 
 from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending
 from runs.engines import ENGINES
-from runs.engines.allocating import AllocatingEngine, changed
+from runs.engines.allocating import AllocatingEngine, changed, forget_left, keep_offers, leave
 from runs.engines.control_hints import request_reconcile, request_schedule
 from runs.engines.machine_system import FencedSystem, JobState, MachineRequest, SystemAway, SystemJob, SystemRefused
-from runs.engines.offers import forget_left, keep_offers, leave
 from runs.models import Allocation, Attempt, Cluster, HeldSlot, JoinToken, Node, Placement
 from runs.models.access import digest_of
 from runs.serving import broadcast
@@ -29,8 +28,8 @@ from runs.serving.certificates import pin
 from runs.serving.clock import Clock, only_one
 from runs.values.status import OVER, Phase
 from trainyard.contract.base import to_builtins
-from trainyard.contract.keys import PREFIX
 from trainyard.contract.reports import Reason
+from trainyard.contract.seals import PREFIX
 from trainyard.grouping import grouped
 
 # One round over a cluster whose engine brings nodes: what is wanted, compared with what the system has.

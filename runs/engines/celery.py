@@ -15,10 +15,8 @@ from runs.placing.scheduling import Room
 from trainyard.contract.base import WireStruct
 from trainyard.contract.desired import DesiredAttempt, Nudge
 from trainyard.contract.inspections import Inspect, Question
-from trainyard.contract.keys import INSPECT, NUDGE, node_queue
-from trainyard.contract.locks import lock
 from trainyard.contract.machines import NodeSandbox
-from trainyard.contract.seals import command_scope, question_scope, seal
+from trainyard.contract.seals import INSPECT, NUDGE, command_scope, lock, node_queue, question_scope, seal
 
 
 class CeleryEngine:

@@ -13,8 +13,7 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
 from trainyard.contract.base import BadMessage, WireStruct
-from trainyard.contract.keys import CONTROL_QUEUE, RECONCILE_RUN
-from trainyard.contract.seals import control_scope, seal, unseal
+from trainyard.contract.seals import CONTROL_QUEUE, RECONCILE_RUN, control_scope, seal, unseal
 
 log = structlog.get_logger(__name__)
 

@@ -18,8 +18,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs.ingest import troubles
-from runs.ingest.dead_letters import Letters
 from runs.ingest.memory import Known, Memory
+from runs.ingest.troubles import Letters
 from runs.ingest.validation.records import Incoming, Record, named
 from runs.models import Run
 from runs.records.checkpoints import store as checkpoints

@@ -14,13 +14,13 @@ from django.db import connections, transaction
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from runs.ingest import dead_letters as letters
+from runs.ingest import troubles as letters
 from runs.ingest.commit import Committed
-from runs.ingest.dead_letters import UNABLE, Letters
 from runs.ingest.lock import ShardLock
 from runs.ingest.push import Push
 from runs.ingest.reader import Reader, StreamEntry
 from runs.ingest.rounds import LOG_EVERY, Rounds
+from runs.ingest.troubles import UNABLE, Letters
 from runs.models import Run
 from runs.privacy.retention import forget_old
 from runs.records.metrics.erase import delete_run_data, sweep
@@ -28,7 +28,7 @@ from runs.records.metrics.models import NodeSample, Telemetry
 from runs.records.points.compaction.compactor import Compactor
 from runs.rights.audit.retention import remove_old
 from runs.serving.transport import redis
-from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY
+from trainyard.contract.seals import CHANGED_CHANNEL, EPOCH_KEY
 
 KEEP_SAMPLES_S = 24 * 3600.0
 EVERY_S = 3600.0

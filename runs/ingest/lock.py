@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from runs.serving.transport import redis
-from trainyard.contract.keys import PREFIX
+from trainyard.contract.seals import PREFIX
 
 log = structlog.get_logger(__name__)
 

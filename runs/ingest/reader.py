@@ -6,7 +6,7 @@ import structlog
 from redis.exceptions import ResponseError
 
 from runs.serving.transport import redis
-from trainyard.contract.keys import stream_key
+from trainyard.contract.seals import stream_key
 
 log = structlog.get_logger(__name__)
 

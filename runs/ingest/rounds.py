@@ -12,9 +12,9 @@ from django.conf import settings
 from django.db import transaction
 
 from runs.ingest.commit import Committed, Source, commit
-from runs.ingest.dead_letters import UNABLE, Letters, reason_of
 from runs.ingest.memory import Memory
 from runs.ingest.reader import StreamEntry
+from runs.ingest.troubles import UNABLE, Letters, reason_of
 from runs.ingest.validation.records import Incoming, incoming
 from runs.models import Node, Placement, Run
 from runs.records.metrics.models import NodeSample

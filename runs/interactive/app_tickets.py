@@ -21,9 +21,8 @@ from runs.rights.secrets.delivery import token_of
 from runs.serving.transport import redis
 from runs.values.refused import Refused
 from trainyard.contract.base import BadDocument, BadMessage, Id, WireStruct, convert, decode, encode
-from trainyard.contract.keys import PREFIX
-from trainyard.contract.locks import lock, unlock
 from trainyard.contract.orders import Go, Locked
+from trainyard.contract.seals import PREFIX, lock, unlock
 
 log = structlog.get_logger(__name__)
 

@@ -16,11 +16,19 @@ from runs.rights.audit.recording import record as audit_record
 from runs.serving.transport import redis
 from runs.values.refused import Refused
 from runs.values.status import Phase, Status
+from trainyard.contract import sessions
 from trainyard.contract.base import BadMessage, Id, WireStruct
-from trainyard.contract.keys import ATTACH, PREFIX, node_queue, session_key
-from trainyard.contract.locks import lock
-from trainyard.contract.seals import command_scope, seal, session_scope, unseal
-from trainyard.contract.sessions import documents
+from trainyard.contract.seals import (
+    ATTACH,
+    PREFIX,
+    command_scope,
+    lock,
+    node_queue,
+    seal,
+    session_key,
+    session_scope,
+    unseal,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +59,7 @@ class OpenSession(NamedTuple):
     link: int  # which connection of its person this is, from 1
 
 
-def begin(*, actor: User, run_id: str, wish: documents.SessionWish, address: str) -> OpenSession:
+def begin(*, actor: User, run_id: str, wish: sessions.SessionWish, address: str) -> OpenSession:
     """Have a node start a session, and record who began it. Raises NotFound, Forbidden, and Refused where the run's
     state does not allow it."""
     try:
@@ -59,12 +67,12 @@ def begin(*, actor: User, run_id: str, wish: documents.SessionWish, address: str
     except Forbidden as error:
         record_refused(act_of(actor, "runs.session.begin", object=f"run {run_id}", address=address), str(error))
         raise
-    if sum(map(len, wish.command)) > documents.MAX_COMMAND_CHARACTERS:
-        raise Refused("too-long", f"The command has more than {documents.MAX_COMMAND_CHARACTERS:,} characters.")
+    if sum(map(len, wish.command)) > sessions.MAX_COMMAND_CHARACTERS:
+        raise Refused("too-long", f"The command has more than {sessions.MAX_COMMAND_CHARACTERS:,} characters.")
     attempt, placement = place_of(run, wish.rank)
     node, session = placement.node, secrets.token_hex(16)
     is_open = wish.terminal or wish.port  # it has no limits unless somebody sets some
-    order = documents.SessionOrder(
+    order = sessions.SessionOrder(
         session=session,
         attempt=attempt.pk,
         run=run.pk,
@@ -77,8 +85,8 @@ def begin(*, actor: User, run_id: str, wish: documents.SessionWish, address: str
         input=wish.input,
         port=wish.port,
         wait_s=wish.wait_s,
-        time_limit_s=wish.time_limit_s or (None if is_open else documents.DEFAULT_LIMIT_S),
-        output_limit_bytes=wish.output_limit_bytes or (None if is_open else documents.DEFAULT_OUTPUT_BYTES),
+        time_limit_s=wish.time_limit_s or (None if is_open else sessions.DEFAULT_LIMIT_S),
+        output_limit_bytes=wish.output_limit_bytes or (None if is_open else sessions.DEFAULT_OUTPUT_BYTES),
     )
     record = SessionRecord(
         session=session,
@@ -106,7 +114,7 @@ def begin(*, actor: User, run_id: str, wish: documents.SessionWish, address: str
     act.after = {f"session {session}": {"node": node.name, "command": wish.command, "port": wish.port}}
     audit_record(act)
     log.info("session.began", user=actor.username, run=run.pk, attempt=attempt.pk, **data)
-    document = documents.Attach(locked=lock(node.key, session_scope(node.pk), order).locked, at=time.time())
+    document = sessions.Attach(locked=lock(node.key, session_scope(node.pk), order).locked, at=time.time())
     publish(ATTACH, node_queue(node.name), seal(node.key, command_scope(ATTACH, node.pk), document))
     return OpenSession(record, node.key, 1)
 
@@ -147,7 +155,7 @@ def is_newest(record: SessionRecord, link: int) -> bool:
     return isinstance(newest, bytes) and int(newest) == link
 
 
-def finish(record: SessionRecord, end: documents.SessionEnd) -> None:
+def finish(record: SessionRecord, end: sessions.SessionEnd) -> None:
     """Record how a session ended, once, and forget it."""
     if not redis().delete(_record_key(record.session)):
         return  # another connection has recorded it
@@ -195,7 +203,7 @@ def place_of(run: Run, rank: int) -> tuple[Attempt, Placement]:
     return attempt, placement
 
 
-def _what(wish: documents.SessionWish) -> str:
+def _what(wish: sessions.SessionWish) -> str:
     if wish.port is not None:
         return f"forwarding of port {wish.port}"
     line = shlex.join(wish.command)

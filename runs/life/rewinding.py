@@ -15,9 +15,9 @@ from runs.models.attempts import REWIND
 from runs.models.runs import StaleStatus
 from runs.records.checkpoints import read as checkpoints
 from runs.records.metrics.models import Telemetry
-from runs.values.checkpoint_reference import origin_of
 from runs.values.columns import MetricAlarm, Rewind
 from runs.values.refused import Refused
+from runs.values.run_config import origin_of
 from runs.values.status import Status
 from trainyard.contract.base import to_builtins
 from trainyard.contract.orders import SkippedSteps

@@ -1,13 +1,11 @@
 """The product's rows. Import models from here; each file below is one family."""
 
 from runs.models.access import IdempotencyKey, SharedLink, SignInLink, Token
-from runs.models.allocations import Allocation
-from runs.models.attempts import Attempt, Event, HeldSlot, Placement
+from runs.models.attempts import Allocation, Attempt, Event, HeldSlot, Placement
 from runs.models.clusters import Cluster, JoinToken, Node, Preflight
 from runs.models.data import Dataset
-from runs.models.experiments import Experiment
 from runs.models.identity import BrowserSession, Identity, ProvidedGroup, ProviderSession, ProvisioningToken
-from runs.models.jobs import CodeBundle, GitKey, Job, RunCode, bundle_of
+from runs.models.jobs import CodeBundle, Experiment, GitKey, Job, RunCode, bundle_of
 from runs.models.people import (
     ClusterRole,
     CustomRole,

@@ -1,10 +1,11 @@
-"""The attempts of a run, their placements, the slots they hold, and the lines of its history."""
+"""The attempts of a run, their machines, placements and slots, and the lines of its history."""
 
 from datetime import datetime
 
 from django.db import models
 from django.utils import timezone
 
+from runs.causes.allocations import AllocationEnding
 from runs.models.clusters import Node
 from runs.models.people import User
 from runs.models.runs import Run, choices
@@ -197,3 +198,43 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return self.sentence
+
+
+class Allocation(models.Model):
+    """A request for machines that an engine that brings nodes has made to its system, for one attempt.
+
+    The rows say what is wanted and what was last seen there. The system is the truth: a round of the engine compares
+    both, and may be repeated at any time.
+    """
+
+    class State(models.TextChoices):
+        REQUESTED = "requested"  # the system may not know it yet
+        PENDING = "pending"
+        RUNNING = "running"
+        OVER = "over"  # nothing of it is left there
+
+    attempt = models.OneToOneField(Attempt, on_delete=models.CASCADE, related_name="allocation")
+    state = models.CharField(max_length=12, choices=State.choices, default=State.REQUESTED)
+    job = models.CharField(max_length=60, blank=True)  # the system's name for it
+    reason = models.CharField(max_length=80, blank=True)  # why it is pending, by the system's word
+    sentence = models.TextField(blank=True)  # why its nodes are not there yet
+    problem = models.TextField(blank=True)  # why the system could not be asked last time
+    hosts = models.JSONField(default=list, blank=True)
+    ends_at = models.DateTimeField(null=True, blank=True)  # when the system will take the machines back
+    ending = models.JSONField(null=True, blank=True)  # an AllocationEnding: see `known_ending`
+    created_at = models.DateTimeField(auto_now_add=True)
+    submitted_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    cancelled_at = models.DateTimeField(null=True, blank=True)  # when we gave the machines back
+    over_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return f"machines of {self.attempt}"
+
+    @property
+    def known_ending(self) -> AllocationEnding | None:
+        """The way the system ended it; None while it has not, or where we gave it back."""
+        return None if self.ending is None else convert(self.ending, AllocationEnding)

@@ -11,7 +11,7 @@ from runs.models import Cluster, Node, Run
 from runs.placing.queue import requests_of
 from runs.placing.scheduling import Placed, Request, Waiting
 from runs.recovery.fencing import lost_nodes, unconfirmed_nodes
-from runs.recovery.words import waiting_sentence
+from runs.recovery.policy import waiting_sentence
 from runs.values.columns import LeftOutNode
 from runs.values.status import Status, Wanted
 from trainyard.contract.causes import CauseClass

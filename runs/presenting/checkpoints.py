@@ -11,8 +11,8 @@ from runs.records.checkpoints.read import INVALID, OFF, RESTORED
 from runs.records.metrics.models import Checkpoint, CheckpointUse
 from runs.records.metrics.progress import facts_of
 from runs.rights.access import Someone, visible_runs
-from runs.values.checkpoint_reference import Origin, origin_of
-from trainyard.contract.answers import data as answers
+from runs.values.run_config import Origin, origin_of
+from trainyard.contract.answers import people as answers
 from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
 from trainyard.formats.words import listed
 

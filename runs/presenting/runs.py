@@ -9,17 +9,17 @@ from django.utils import timezone
 from runs.ingest import troubles
 from runs.life.reconcile.judge import INCOMPLETE
 from runs.models import Placement, Run
-from runs.presenting import groups, run_remarks, server_state
+from runs.presenting import run_remarks, server_state
 from runs.presenting.checkpoints import moment
+from runs.presenting.listing import Newest, newest_of, newest_of_all
 from runs.presenting.measured import Throughput, throughputs
-from runs.presenting.newest import Newest, newest_of, newest_of_all
 from runs.presenting.stamps import stamp
 from runs.records.metrics import progress
 from runs.records.metrics.models import Telemetry
 from runs.records.points import read
 from runs.records.time_use.split import TimeUse
 from runs.records.time_use.sums import times_shown, times_written
-from runs.recovery.words import num_lost
+from runs.recovery.policy import num_lost
 from runs.values.columns import Recovery
 from runs.values.status import FINAL, Phase, Status
 from trainyard.contract.answers.runs import Lamp, Lamps, LeftOutNode, Restarts, Rewind, RunDocument, SeriesSummary
@@ -235,7 +235,7 @@ def _troubles(
     if attempt is None:
         return [*run_remarks.end_remarks([], summary or {}), *of_records]
     reports = [placement.reported for placement in newest.placements]
-    of_ranks = groups.remarks(Status(run.status), run.spec, attempt.world_size, reports)
+    of_ranks = run_remarks.remarks(Status(run.status), run.spec, attempt.world_size, reports)
     of_end = run_remarks.end_remarks(reports, summary or {})
     return [*of_ranks, *run_remarks.slow_remarks(attempt), *of_end, *run_remarks.output_remarks(sendings), *of_records]
 

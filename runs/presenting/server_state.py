@@ -5,6 +5,7 @@
 
 import shutil
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
@@ -14,12 +15,13 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 
 from runs.ingest.lock import lock_key
+from runs.models import Node
 from runs.recovery.fencing import TICK_KEY
 from runs.rights.valkey_users import NO_USERS, SEPARATE_KEY
 from runs.serving import certificates, node_troubles
 from runs.serving.transport import made_once
-from trainyard.contract.keys import PREFIX
 from trainyard.contract.limits import CONTACT_LOST_S
+from trainyard.contract.seals import PREFIX
 
 DROPPED_KEY = f"{PREFIX}:control:dropped"
 TICK_LIMIT_S = 15.0
@@ -160,3 +162,20 @@ def _ask_valkey() -> tuple[bool, float | None, bool, bool, int, str]:
 @made_once
 def _client() -> redis.Redis:
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
+
+
+def spare_sentence(node: Node) -> str:
+    """Say for how many runs the node is ready; empty where it prepares for none."""
+    if not node.standby:
+        return ""
+    ready, number = sum(not why for why in node.standby.values()), len(node.standby)
+    runs = f"{number:,} run{'s' if number > 1 else ''}"
+    if ready == number:
+        return f"A spare: it is ready to take over {runs} of this cluster at once."
+    why = next(why for why in node.standby.values() if why)
+    return f"A spare: it is ready to take over {ready:,} of {runs} of this cluster; for the others, {why.rstrip('.')}."
+
+
+def num_ready(nodes: Iterable[Node]) -> int:
+    """Return how many spares have prepared everything."""
+    return sum(bool(node.standby) and not any(node.standby.values()) for node in nodes)

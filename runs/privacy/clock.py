@@ -17,7 +17,7 @@ from runs.privacy import erasure, exporting, retention, storage
 from runs.records.files.paths import bundles_folder, bundles_locked
 from runs.serving.clock import Clock
 from runs.serving.transport import redis
-from trainyard.contract import keys
+from trainyard.contract import seals
 
 # Code that people sent and that nothing needs any more: it goes, so that no quota stays full of it.
 
@@ -69,7 +69,7 @@ log = structlog.get_logger(__name__)
 EVERY_S = 2.0
 TEND_EVERY_S = 3600.0
 LOCK_S = 600
-TENDED_KEY = f"{keys.PREFIX}:control:privacy-tended"
+TENDED_KEY = f"{seals.PREFIX}:control:privacy-tended"
 
 
 def make_exports(now: datetime) -> int:

@@ -8,12 +8,12 @@ from django.utils import timezone
 from runs.models import Attempt, Placement, Run
 from runs.serving.transport import redis
 from runs.values.status import Phase
-from trainyard.contract import keys
+from trainyard.contract import seals
 from trainyard.contract.causes import CauseClass
 from trainyard.spec.sections.parallel import outlives_workers
 
-TICK_KEY = f"{keys.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
-SINCE_KEY = f"{keys.PREFIX}:control:since"
+TICK_KEY = f"{seals.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
+SINCE_KEY = f"{seals.PREFIX}:control:since"
 AWAY_S = 5.0  # a longer pause between ticks means that control was away, and knows nothing of that time
 LOSSES = (CauseClass.NODE_LOST, CauseClass.INTERRUPTED)
 LOST_S = 30.0  # a node that has just been shut down may look as if it were there

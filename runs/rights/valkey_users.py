@@ -18,13 +18,13 @@ from redis.exceptions import RedisError, ResponseError
 from runs.models import Node
 from runs.serving import node_troubles
 from runs.serving.transport import redis
-from trainyard.contract import keys
+from trainyard.contract import seals
 from trainyard.grouping import grouped
 
 log = structlog.get_logger(__name__)
 
-USER = f"{keys.PREFIX}-node-"
-SEPARATE_KEY = f"{keys.PREFIX}:control:separate"  # whether nodes have their own users, for /health
+USER = f"{seals.PREFIX}-node-"
+SEPARATE_KEY = f"{seals.PREFIX}:control:separate"  # whether nodes have their own users, for /health
 NO_USERS = (
     "No node is let in: nodes cannot have users of their own in Valkey, since the user in REDIS_URL may not make any. "
     "Give it the right to (ACL SETUSER; Redis 7.0 or newer), or have all nodes share it with NODES_SHARE_VALKEY_USER=1."
@@ -55,19 +55,19 @@ def password_of(node: Node) -> str:
 
 def rules_of(node: Node) -> list[str]:
     """Return the words of ACL SETUSER."""
-    queue = keys.node_queue(node.name)
+    queue = seals.node_queue(node.name)
     return [
         "reset",
         "on",
         f"#{hashlib.sha256(password_of(node).encode()).hexdigest()}",
-        f"&{keys.CHANGED_CHANNEL}",
+        f"&{seals.CHANGED_CHANNEL}",
         *(f"+{name}" for name in COMMANDS),
         # Each command with its own keys: who may set a document may not set the stream, which all nodes share.
-        f"(+get %R~{keys.down_key(node.pk)} %R~{keys.EPOCH_KEY})",
-        f"(+set %RW~{keys.up_key(node.pk)} %RW~{keys.report_key(node.pk, '*')})",
-        f"(+xadd +xlen +memory|usage %RW~{keys.PREFIX}:stream:*)",
-        f"(+xadd %RW~{keys.session_key(node.pk, '*', 'up')})",
-        f"(+brpop %RW~{keys.session_key(node.pk, '*', 'down')})",
+        f"(+get %R~{seals.down_key(node.pk)} %R~{seals.EPOCH_KEY})",
+        f"(+set %RW~{seals.up_key(node.pk)} %RW~{seals.report_key(node.pk, '*')})",
+        f"(+xadd +xlen +memory|usage %RW~{seals.PREFIX}:stream:*)",
+        f"(+xadd %RW~{seals.session_key(node.pk, '*', 'up')})",
+        f"(+brpop %RW~{seals.session_key(node.pk, '*', 'down')})",
         f"(+brpop +llen %RW~{queue} %RW~{queue}\x06\x16?)",  # …and the same queue by priority
         f"(+sadd %W~_kombu.binding.{queue} %W~_kombu.binding_permanent.{queue})",
     ]

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from django.conf import settings
 from django.utils import timezone
 
-from trainyard.contract.calls.joining import pinned
+from trainyard.contract.calls import pinned
 from trainyard.rest.trust import AUTHORITIES, SERVER, certificates_in, fingerprint_of
 
 OWN_KEY = "ca-key.pem"

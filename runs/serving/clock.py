@@ -14,7 +14,7 @@ from redis.lock import Lock
 
 from runs.serving.database_away import is_away
 from runs.serving.transport import redis
-from trainyard.contract.keys import PREFIX
+from trainyard.contract.seals import PREFIX
 
 log = structlog.get_logger(__name__)
 

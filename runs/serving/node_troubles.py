@@ -9,7 +9,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from runs.serving.transport import redis
-from trainyard.contract.keys import PREFIX
+from trainyard.contract.seals import PREFIX
 
 COUNTS_KEY, TIMES_KEY = f"{PREFIX}:control:refused", f"{PREFIX}:control:refused-at"  # fields: a node's id and a kind
 KEPT_S = 24 * 3600.0

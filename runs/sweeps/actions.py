@@ -25,9 +25,8 @@ from trainyard.spec import Problem, SpecError, merge, parse_spec
 from trainyard.spec.document import value_at_path
 from trainyard.spec.sweeps import Dimension, SweepSpec, active, ordered, overlay
 from trainyard.spec.sweeps.models import MAX_SEEDS
-from trainyard.spec.sweeps.parse import parse_sweep
-from trainyard.spec.sweeps.probing import space_problems
-from trainyard.spec.sweeps.units import is_within
+from trainyard.spec.sweeps.parse import parse_sweep, space_problems
+from trainyard.spec.sweeps.space import is_within
 
 MOST_RUNS = 500  # that are looked at, the newest
 MOST_TRIALS = 100

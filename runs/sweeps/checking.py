@@ -12,7 +12,7 @@ from runs.models import Cluster, Project, User
 from runs.placing.planning import frozen_estimate
 from runs.rights.access import Permission, get_job, or_not_found, require, visible_projects
 from runs.sweeps.search import plain
-from runs.sweeps.search.trials import SamplerQuestion
+from runs.sweeps.search.plain import SamplerQuestion
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, ScriptSpec, SpecError, merge
 from trainyard.spec.sweeps import SweepSpec, grid_size, parse_sweep, space_problems, trial_document

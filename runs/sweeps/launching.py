@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from runs.actions.runs import PreparedRun, prepare_run, queue_run
 from runs.models import Sweep, Trial, TrialRun, User
 from runs.rights.access import Forbidden, NotFound
-from runs.sweeps.search.trials import Suggestion
+from runs.sweeps.search.plain import Suggestion
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SweepStatus, TrialState
 from trainyard.spec import SpecError

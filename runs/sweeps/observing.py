@@ -18,7 +18,7 @@ from runs.records.points.read import Curve, curves
 from runs.sweeps.ending import prune
 from runs.sweeps.objective import reports_of
 from runs.sweeps.pruning import Report, bracket_of, judge
-from runs.sweeps.search.trials import PastTrial
+from runs.sweeps.search.plain import PastTrial
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import SweepSpec
 from trainyard.spec.sweeps.models import Measure

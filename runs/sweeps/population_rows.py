@@ -18,9 +18,8 @@ from runs.rights.access import Permission, require
 from runs.sweeps.ending import prune
 from runs.sweeps.launching import open_trial
 from runs.sweeps.populations.deciding import Population, verdicts
-from runs.sweeps.populations.lineage import Branch, line_of, replay, tree
-from runs.sweeps.populations.members import Member, MemberVerdict, boundary_scores
-from runs.sweeps.search.trials import Suggestion
+from runs.sweeps.populations.lineage import Branch, Member, MemberVerdict, boundary_scores, line_of, replay, tree
+from runs.sweeps.search.plain import Suggestion
 from runs.values.refused import Refused
 from trainyard.contract.statuses import TrialState
 from trainyard.grouping import grouped

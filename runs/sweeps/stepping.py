@@ -21,8 +21,8 @@ from runs.sweeps.ending import end_runs, finish_ended
 from runs.sweeps.launching import CannotLaunch, launch_waiting, open_trial
 from runs.sweeps.observing import Observer
 from runs.sweeps.population_rows import step_population
+from runs.sweeps.search.plain import PastTrial, SamplerQuestion
 from runs.sweeps.search.suggest import suggest
-from runs.sweeps.search.trials import PastTrial, SamplerQuestion
 from runs.values.status import TransitionError
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
 from trainyard.spec.values.durations import seconds_of, words_of

@@ -11,9 +11,9 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.formats.names import without_hidden
 
 NOTE = "note"  # the code of the event that is a person's note at a step
@@ -109,3 +109,17 @@ def why_not_kept(config: JsonObject) -> str:
     if r"\u0000" in text.replace(r"\\", ""):
         return "a text in it has a NUL"
     return f"{num_bytes:,} bytes are more than the {MAX_BYTES:,} that are kept" if num_bytes > MAX_BYTES else ""
+
+
+class Origin(NamedTuple):
+    run: str
+    step: int
+
+    def __str__(self) -> str:
+        return f"{self.run}@{self.step}"
+
+
+def origin_of(spec: SpecDocument) -> Origin | None:
+    """Return what a resolved spec names in ``checkpoint.restore``; None where it starts anew."""
+    run, _, step = str((spec.get("checkpoint") or {}).get("restore") or "").partition("@")
+    return Origin(run, int(step)) if run and step.isdecimal() else None

@@ -19,7 +19,7 @@ CLEAN = {
         "import trainyard.contract.desired, trainyard.contract.seals, trainyard.contract.reports",
         ["django", "torch", "celery", "pydantic", "cryptography"],
     ),
-    "locked orders": ("import trainyard.contract.locks", ["django", "torch", "celery"]),
+    "locked orders": ("import trainyard.contract.seals", ["django", "torch", "celery"]),
     "the site": ("import dashboard.asgi, runs.actions, runs.ingest", ["torch"]),
     "the set-up": ("import dashboard.setup.__main__", ["django", "torch", "celery", "pydantic"]),
 }

@@ -20,7 +20,7 @@ from runs.presenting import server_state
 from runs.serving.transport import redis
 from tests.servers import Valkey
 from tests.workers.junk import JUNK
-from trainyard.contract import keys, seals
+from trainyard.contract import seals
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,12 +47,12 @@ def control(valkey: Valkey) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_junk_in_its_queue_does_not_end_control(control: subprocess.Popen[bytes], db: None) -> None:
     for raw in JUNK:
-        redis().lpush(keys.CONTROL_QUEUE, raw)
-    until(lambda: not redis().llen(keys.CONTROL_QUEUE))
+        redis().lpush(seals.CONTROL_QUEUE, raw)
+    until(lambda: not redis().llen(seals.CONTROL_QUEUE))
     until(lambda: server_state.look().dropped_messages == len(JUNK))
     assert control.poll() is None
     for raw in JUNK:  # it still reads
-        redis().lpush(keys.CONTROL_QUEUE, raw)
+        redis().lpush(seals.CONTROL_QUEUE, raw)
     until(lambda: server_state.look().dropped_messages == 2 * len(JUNK))
     assert control.poll() is None
     assert Client().get("/api/v1/health").json()["dropped_messages"] == 2 * len(JUNK)
@@ -65,9 +65,9 @@ def test_a_hint_opens_with_the_servers_key_alone_and_is_young(monkeypatch: pytes
     (sealed,) = sent
     opened = control_hints.opened(tasks.SCHEDULE, sealed, ScheduleHint)
     assert opened is not None and opened.cluster_id == "local"
-    assert not control_hints.is_ours(keys.RECONCILE_RUN, sealed), "it is for another task"
+    assert not control_hints.is_ours(seals.RECONCILE_RUN, sealed), "it is for another task"
     scope = seals.control_scope(tasks.SCHEDULE)
-    other = seals.seal(keys.new_key(), scope, {"at": time.time(), "cluster_id": "local"})
+    other = seals.seal(seals.new_key(), scope, {"at": time.time(), "cluster_id": "local"})
     old = seals.seal(control_hints.control_key(), scope, {"at": time.time() - 3600, "cluster_id": "local"})
     assert control_hints.is_ours(tasks.SCHEDULE, sealed)
     assert not control_hints.is_ours(tasks.SCHEDULE, other) and not control_hints.is_ours(tasks.SCHEDULE, old)

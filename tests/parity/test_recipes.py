@@ -65,14 +65,14 @@ def compute_what_is_alike_from_other_rows() -> None:
     """Let each rank's own numbers into what all are to compute alike."""
     import torch.distributed as dist
 
-    from workers.training.recipes import alike
+    from workers.training.recipes import parts
 
-    plain = alike._take_whole
+    plain = parts._take_whole
 
     def shifted(module: Any, inputs: Any, device_mesh: Any) -> Any:
         return plain(module, tuple(one + 0.01 * dist.get_rank() for one in inputs), device_mesh)
 
-    alike._take_whole = shifted
+    parts._take_whole = shifted
 
 
 @pytest.mark.parametrize("name", ["vit", "table"])

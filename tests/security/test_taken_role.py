@@ -19,7 +19,7 @@ from tests.browser.conftest import tiny
 from tests.up_process import Up
 from tests.whole.runs import Yard, points
 from trainyard.contract.base import encode
-from trainyard.contract.sessions.documents import SessionWish
+from trainyard.contract.sessions import SessionWish
 from trainyard.rest.session import WebSocket
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(300)]

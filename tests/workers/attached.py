@@ -9,9 +9,8 @@ from typing import Any
 
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject, decode, to_builtins
-from trainyard.contract.keys import ATTACH, session_key
-from trainyard.contract.sessions.documents import KEEP_EVERY_S, FrameKind, SessionEnd, SessionOrder
-from trainyard.contract.sessions.frames import Frame, FrameLock
+from trainyard.contract.seals import ATTACH, session_key
+from trainyard.contract.sessions import KEEP_EVERY_S, Frame, FrameKind, FrameLock, SessionEnd, SessionOrder
 
 # Two processes that no polite signal ends, one of them with a process group and a session of its own.
 STAYS = """

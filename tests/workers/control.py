@@ -17,30 +17,28 @@ import redis
 from celery import Celery
 
 from trainyard.contract.base import JsonObject, to_builtins
-from trainyard.contract.keys import (
+from trainyard.contract.orders import Locked
+from trainyard.contract.seals import (
     ATTACH,
     EPOCH_KEY,
     INSPECT,
     NUDGE,
-    down_key,
-    new_key,
-    node_queue,
-    report_key,
-    stream_key,
-    up_key,
-)
-from trainyard.contract.locks import lock
-from trainyard.contract.orders import Locked
-from trainyard.contract.seals import (
     check_mac,
     command_scope,
+    down_key,
     frames_scope,
+    lock,
+    new_key,
+    node_queue,
     order_scope,
     question_scope,
+    report_key,
     report_scope,
     seal,
     session_scope,
+    stream_key,
     unseal,
+    up_key,
 )
 from trainyard.contract.statuses import OVER
 from trainyard.spooling.frames import Frame, frames

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import redis
 
-from trainyard.contract.keys import EPOCH_KEY, down_key, new_key, stream_key
 from trainyard.contract.orders import Order
 from trainyard.contract.records import Begin, Logs
-from trainyard.contract.seals import check_mac, frames_scope, seal
+from trainyard.contract.seals import EPOCH_KEY, check_mac, down_key, frames_scope, new_key, seal, stream_key
 from trainyard.spooling.frames import Frame, frames
 from trainyard.spooling.writer import SpoolWriter
 from workers.supervisor.records.shipper import Shipper

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 from trainyard.contract.base import JsonObject
-from trainyard.contract.calls.joining import NODE_UNKNOWN
+from trainyard.contract.calls import NODE_UNKNOWN
 from trainyard.contract.seals import check_mac, http_scope
 
 MAX_AGE_S = 300  # as runs.api.node_auth

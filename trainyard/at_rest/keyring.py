@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainyard.contract.base import BadDocument, decode, encode
-from trainyard.contract.calls.secrets import StorageKey, StorageKeys
+from trainyard.contract.calls import StorageKey, StorageKeys
 
 VARIABLE = "TRAINYARD_STORAGE_KEYS"  # of a rank: the path of a file in memory
 KEY_BYTES = 32

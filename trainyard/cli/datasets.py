@@ -4,7 +4,7 @@ import argparse
 import time
 
 from trainyard.cli.screen import Screen, ago, figure, size
-from trainyard.contract.answers import data as data_answers
+from trainyard.contract.answers import people as data_answers
 from trainyard.rest import answers
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError

@@ -13,7 +13,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from trainyard import bundle
-from trainyard.cli.logs import LogReader
+from trainyard.cli.following import LogReader
 from trainyard.cli.screen import Screen, figure, safe
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject

@@ -8,12 +8,10 @@ from trainyard import __version__
 from trainyard.cli import (
     acting,
     datasets,
-    exporting,
     files,
+    following,
     importing,
     launching,
-    logs,
-    metrics,
     planning,
     programs,
     reading,
@@ -21,7 +19,7 @@ from trainyard.cli import (
     sweeping,
     syncing,
 )
-from trainyard.cli.beside import executing, forwarding, notebooks
+from trainyard.cli.beside import executing, forwarding
 from trainyard.cli.security import add_security
 
 Command = Callable[..., int]
@@ -104,7 +102,7 @@ def _add_other_tools(commands: Any) -> None:
     shadow.add_argument("--project", help="whose run it becomes (default: default)")
     written = commands.add_parser("export", help="runs for other tools", description="Runs for other tools.")
     tools = written.add_subparsers(dest="export_command", required=True, metavar="TOOL")
-    files = _tool(tools, "tensorboard", exporting.export_tensorboard, "write runs as TensorBoard's event files")
+    files = _tool(tools, "tensorboard", importing.export_tensorboard, "write runs as TensorBoard's event files")
     files.add_argument("folder", metavar="FOLDER", help="each run becomes a folder below it")
     files.add_argument("ids", nargs="+", metavar="ID", help="a run's id")
 
@@ -122,7 +120,7 @@ def _add_reading(commands: Any) -> None:
     _speaks_json(runs)
     show = _command(commands, "show", reading.show, "show a run: status and why, progress, lamps, metrics", _takes_run)
     _speaks_json(show)
-    lines = _command(commands, "logs", logs.logs, "print what the ranks of a run wrote", _takes_run)
+    lines = _command(commands, "logs", following.logs, "print what the ranks of a run wrote", _takes_run)
     how = lines.add_mutually_exclusive_group()
     how.add_argument("--follow", "-f", action="store_true", help="go on until the run ends")
     how.add_argument("--grep", metavar="PATTERN", help="only lines that fit this regular expression (RE2), in any case")
@@ -130,7 +128,7 @@ def _add_reading(commands: Any) -> None:
     lines.add_argument("--level", choices=LEVELS, action="append", help="only lines of this level; may be repeated")
     lines.add_argument("--rank", type=_not_negative, metavar="N", help="only this rank")
     _speaks_json(lines)
-    numbers = _command(commands, "metrics", metrics.metrics, "list a run's metrics, or print the points of one")
+    numbers = _command(commands, "metrics", following.metrics, "list a run's metrics, or print the points of one")
     _takes_run(numbers)
     numbers.add_argument("name", nargs="?", metavar="NAME", help="the metric whose points to print")
     numbers.add_argument("--csv", action="store_true", help="every point as CSV; without NAME, of all metrics")
@@ -235,7 +233,7 @@ def _add_interactive(commands: Any) -> None:
     forward.add_argument(
         "ports", type=_ports, metavar="PORT[:REMOTE]", help="the port here, and there where that is another"
     )
-    opened = _command(commands, "notebook", notebooks.notebook, "open a notebook in a browser: a run's, or a new one")
+    opened = _command(commands, "notebook", executing.notebook, "open a notebook in a browser: a run's, or a new one")
     opened.add_argument("id", nargs="?", metavar="ID", help="a run with a notebook; without it one is launched")
     opened.add_argument("--name", default="notebook", help="of a new one (default: notebook)")
     opened.add_argument("--project", default="default", help="of a new one (default: default)")

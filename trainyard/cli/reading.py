@@ -4,8 +4,8 @@ import argparse
 import itertools
 
 from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure, size
-from trainyard.contract.answers import data as data_answers
 from trainyard.contract.answers import machines as machine_answers
+from trainyard.contract.answers import people as data_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.facts import TimeDocument
 from trainyard.formats.figures import duration, percent

@@ -1,15 +1,26 @@
-"""Seals: an HMAC-SHA-256 with a node's key, bound to a scope, so that a document counts for one purpose alone.
+"""Seals: an HMAC-SHA-256 with a node's key, bound to a scope, so that a document counts for one purpose alone. Locks:
+what only that key opens.
 
 A document that lives under a key is sealed with that key as its scope, except the attempt report: its scope holds the
 fence, so that the report of a stale attempt does not open.
 """
 
+import base64
 import hashlib
 import hmac
+import secrets
 import time
+from functools import lru_cache
 from typing import TypeVar
+from urllib.parse import parse_qs, quote, urlsplit
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from trainyard.contract.base import BadDocument, BadMessage, decode, encode
+from trainyard.contract.orders import Locked
 
 T = TypeVar("T")
 
@@ -99,3 +110,97 @@ def unseal(
 
 def _is_within(at: object, now: float | None, max_age_s: float) -> bool:
     return isinstance(at, int | float) and abs((time.time() if now is None else now) - at) <= max_age_s
+
+
+PREFIX = "trainyard"
+EPOCH_KEY = f"{PREFIX}:epoch"  # another value means that Valkey lost its data: supervisors send again
+
+# A supervisor publishes its run's id here when its report says something new. It is a hint: what follows is a look at
+# the sealed report, so a forged or lost one costs nothing.
+CHANGED_CHANNEL = f"{PREFIX}:changed"
+
+CONTROL_QUEUE = "control"
+RECONCILE_RUN = "runs.tasks.reconcile_run"
+
+# Commands to a node: `desired.Nudge`, `inspections.Inspect` and `sessions.Attach`.
+NUDGE = "workers.tasks.nudge"
+INSPECT = "workers.tasks.inspect"
+ATTACH = "workers.tasks.attach"
+
+
+def node_queue(name: str) -> str:
+    """Return the Celery queue of the node with this name."""
+    return f"node.{name}"
+
+
+def stream_key(shard: int) -> str:
+    """Return the key of the shard's stream.
+
+    Its entries have the fields ``n`` node id, ``r`` run id, ``a`` attempt id, ``f`` fence, ``d`` frames as
+    ``trainyard.spooling.frames`` writes them, one behind the other, and ``m`` the HMAC over ``d``. Health samples
+    travel the same way, with ``r`` and ``a`` empty, ``f`` 0, and in ``d`` one ``HealthSample``. A supervisor waits
+    while the stream has STREAM_LIMIT_ENTRIES or takes STREAM_LIMIT_BYTES; nothing is ever trimmed.
+    """
+    return f"{PREFIX}:stream:{shard}"
+
+
+def down_key(node_id: str) -> str:
+    """Return the key, and the scope of the seal, of the node's ``Desired``."""
+    return f"{PREFIX}:down:{node_id}"
+
+
+def up_key(node_id: str) -> str:
+    """Return the key, and the scope of the seal, of the node's ``NodeStatus``."""
+    return f"{PREFIX}:up:{node_id}"
+
+
+def report_key(node_id: str, attempt_id: str) -> str:
+    """Return the key of an ``AttemptReport``; its seal has the scope ``seals.report_scope``."""
+    return f"{PREFIX}:report:{node_id}:{attempt_id}"
+
+
+def session_key(node_id: str, session: str, direction: str) -> str:
+    """Return the key of a session's frames: ``up`` is a stream that the node writes, ``down`` a list that it reads."""
+    return f"{PREFIX}:session:{node_id}:{session}:{direction}"
+
+
+def new_key() -> str:
+    """Return a fresh node key, 64 hex digits."""
+    return secrets.token_hex(32)
+
+
+def broker_url(redis_url: str) -> str:
+    """Return kombu's spelling of a Redis URL: a Unix socket is ``redis+socket://``, its database a virtual host.
+    Kombu looks at no certificate unless it is asked to."""
+    parts = urlsplit(redis_url)
+    if parts.scheme == "rediss" and "ssl_cert_reqs" not in parse_qs(parts.query):
+        query = f"{parts.query}&ssl_cert_reqs=required" if parts.query else "ssl_cert_reqs=required"
+        return parts._replace(query=query).geturl()
+    if parts.scheme != "unix":
+        return redis_url
+    database = parse_qs(parts.query).get("db", ["0"])[0]
+    login = f"{parts.netloc}" if "@" in parts.netloc else ""
+    return f"redis+socket://{login}{quote(parts.path)}?virtual_host={database}"
+
+
+def lock(key: str, scope: str, document: object) -> Locked:
+    """Return ``document`` so that only who has the node's key can read it: AES-256-GCM, bound to the scope."""
+    nonce = secrets.token_bytes(12)
+    hidden = AESGCM(_lock_key(key)).encrypt(nonce, encode(document).encode(), scope.encode())
+    return Locked(locked=base64.b64encode(nonce + hidden).decode())
+
+
+def unlock(key: str, scope: str, document: Locked, kind: type[T]) -> T:
+    """Return what was locked. Raises BadSeal where it does not open, BadDocument for content of another shape:
+    it names the field and no value, since a run's environment is in there."""
+    try:
+        data = base64.b64decode(document.locked, validate=True)
+        found = AESGCM(_lock_key(key)).decrypt(data[:12], data[12:], scope.encode())
+    except (InvalidTag, ValueError) as error:
+        raise BadSeal(f"what was locked for {scope} does not open") from error
+    return decode(found, kind, is_secret=True)
+
+
+@lru_cache(maxsize=4096)
+def _lock_key(key: str) -> bytes:
+    return HKDF(SHA256(), length=32, salt=None, info=b"trainyard orders").derive(bytes.fromhex(key))

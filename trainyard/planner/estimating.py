@@ -10,8 +10,7 @@ from trainyard.planner.results import Estimate, Fit, Memory, StepTime
 from trainyard.planner.roofline import exchange_time, messages, optimizer_time, pass_time
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.strategies import used
-from trainyard.spec.strategies.costs.layout import Layout, Stage, lay_out, stages_of
-from trainyard.spec.strategies.costs.sections import Model, Pass, Section
+from trainyard.spec.strategies.costs import Layout, Model, Pass, Section, Stage, lay_out, stages_of
 from trainyard.spec.strategies.messages import WHOLE
 
 MOMENTS = {"adamw": 2, "sgd": 1, "muon": 2}

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from trainyard.contract.base import JsonObject, prepared
-from trainyard.spec.strategies.costs.sections import PRODUCTS
+from trainyard.spec.strategies.costs import PRODUCTS
 
 VERSION = 2  # of attention on a CPU, the sizes are those of a head of a row
 Positive = Annotated[float, Meta(gt=0, le=1e300)]

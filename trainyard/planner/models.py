@@ -4,11 +4,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from trainyard.contract.base import JsonObject
-from trainyard.planner.architectures.mlp import MLP
-from trainyard.planner.architectures.resnet import ResNet
+from trainyard.planner.architectures.samples import MLP, ResNet
 from trainyard.planner.architectures.transformer import GPT, ViT
 from trainyard.planner.machines import DataFacts
-from trainyard.spec.strategies.costs.sections import Model, Pass, Section
+from trainyard.spec.strategies.costs import Model, Pass, Section
 
 BYTES = 256  # tokens of a text in bytes
 BUILT_IN = {

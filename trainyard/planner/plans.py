@@ -16,7 +16,7 @@ from trainyard.planner.results import Estimate, Proposal
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.rules import broken_rules
 from trainyard.spec.strategies import AXES
-from trainyard.spec.strategies.microbatches import accepted_microbatches
+from trainyard.spec.strategies.pipeline import accepted_microbatches
 
 MOST_CANDIDATES = 48  # each costs about a millisecond
 MOST_TRIED = 400  # of which most break a rule, which is found out sooner

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from trainyard.planner.machines import Link, Rates
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.strategies import used
-from trainyard.spec.strategies.costs.layout import Layout, Stage
-from trainyard.spec.strategies.costs.sections import PRODUCTS, Section, Work
+from trainyard.spec.strategies.costs import PRODUCTS, Layout, Section, Stage, Work
 from trainyard.spec.strategies.messages import WHOLE, Message, rounds, share
 
 STEP_CALLS = 60  # of operators: the loop, the optimizer's groups, the data

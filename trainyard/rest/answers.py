@@ -6,7 +6,7 @@ Fields that are not named here are ignored, and kept for ``--json``: an older cl
 
 from typing import Generic, NotRequired, TypedDict, TypeVar
 
-from trainyard.contract.answers import data as data_answers
+from trainyard.contract.answers import people as data_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.facts import EstimateDocument, ProposalDocument

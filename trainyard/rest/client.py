@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import httpx
 
-from trainyard.contract.answers import audit as audit_answers
-from trainyard.contract.answers import data as data_answers
 from trainyard.contract.answers import machines as machine_answers
+from trainyard.contract.answers import people as audit_answers
+from trainyard.contract.answers import people as data_answers
 from trainyard.contract.answers import people as people_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.answers import sweeps as sweep_answers

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from trainyard.contract.base import BadDocument, convert, encode
-from trainyard.contract.sessions.documents import FRAME_BYTES, WINDOW_BYTES, FrameKind, SessionEnd, SessionWish
+from trainyard.contract.sessions import FRAME_BYTES, WINDOW_BYTES, FrameKind, SessionEnd, SessionWish
 from trainyard.rest.client import Client
 from trainyard.rest.config import load
 from trainyard.rest.connection import ApiError

@@ -22,8 +22,7 @@ from trainyard.spec.strategies.mesh import inner_degrees, inner_words
 from trainyard.spec.strategies.products import product_problems
 from trainyard.spec.strategies.strategy import some
 from trainyard.spec.strategies.tensor import is_resnet
-from trainyard.spec.values.secrets import read_reference
-from trainyard.spec.values.variables import OF_RANKS, names_in
+from trainyard.spec.values.references import OF_RANKS, names_in, read_reference
 
 
 def broken_rules(spec: Spec) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainyard.contract.calls.secrets import GivenSecret
+from trainyard.contract.calls import GivenSecret
 from workers.containers.documents import ContainerPlan
 
 # Of the node's own variables these name files or programs of the machine, which an image does not have.

@@ -17,10 +17,10 @@ from pathlib import Path, PurePosixPath
 
 from trainyard.contract.base import decode, encode
 from trainyard.spec.sections.environment import file_of
-from workers.environments import pip_configuration
+from workers.environments import pip_files
 from workers.environments.content import installed
 from workers.environments.documents import BuildFailed, BuildPlan, BuildProgress, Steps
-from workers.environments.requirement_lines import RequirementLines, name_of, parse, parts, without_credentials
+from workers.environments.pip_files import RequirementLines, name_of, parse, parts, without_credentials
 from workers.machine.processes import die_with_parent, name_process
 from workers.sandbox.namespaces import enter_alone
 
@@ -149,7 +149,7 @@ def version_of(folder: Path) -> str:
 
 def uv_recipe(plan: BuildPlan, steps: Steps) -> None:
     variables = {
-        **pip_configuration.for_uv(plan.pip),
+        **pip_files.for_uv(plan.pip),
         "UV_CACHE_DIR": f"{plan.store}/downloads/uv",
         "UV_PYTHON_INSTALL_DIR": f"{plan.store}/pythons",
         "UV_NO_PROGRESS": "1",
@@ -274,7 +274,7 @@ def pip_recipe(plan: BuildPlan, steps: Steps) -> None:
         return
     steps.phase("resolving packages")
     words = [f"{plan.target}/bin/python", "-m", "pip", "install", "--progress-bar", "off", *wanted]
-    variables = {**pip_configuration.for_pip(plan.pip), "PIP_CACHE_DIR": str(Path(plan.store) / "downloads" / "pip")}
+    variables = {**pip_files.for_pip(plan.pip), "PIP_CACHE_DIR": str(Path(plan.store) / "downloads" / "pip")}
     text = steps.run(words, variables)
     installed_line = next((one for one in reversed(text.splitlines()) if one.startswith("Successfully installed")), "")
     number = len(installed_line.split()) - 2 if installed_line else 0
@@ -304,7 +304,7 @@ def conda_recipe(plan: BuildPlan, steps: Steps) -> None:
     variables = {
         "MAMBA_ROOT_PREFIX": str(store / "downloads" / "conda"),
         "CONDA_PKGS_DIRS": str(store / "downloads" / "conda" / "pkgs"),
-        **pip_configuration.for_pip(plan.pip),  # of its `pip:` part
+        **pip_files.for_pip(plan.pip),  # of its `pip:` part
     }
     steps.phase(f"{name} solves and fetches")
     own = ["create", "--yes"] if name == "micromamba" else ["env", "create", "--yes"]

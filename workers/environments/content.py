@@ -17,7 +17,7 @@ from typing import NamedTuple
 from trainyard.contract.base import JsonObject
 from trainyard.spec.sections.environment import SECTION, EnvironmentSection, file_of
 from trainyard.spooling.held_folder import HeldFolder
-from workers.environments.requirement_lines import is_local, parse
+from workers.environments.pip_files import is_local, parse
 
 LAYOUT = 1  # of what the builder makes; a change makes every environment anew
 MAX_FILE_BYTES = 16 * 1024 * 1024

@@ -20,9 +20,9 @@ from trainyard.contract.base import decode, encode
 from trainyard.spec.sections.container import read_image
 from workers.containers.arguments import build_words, podman, pull_words
 from workers.containers.documents import ContainerImage, ContainerRuntime, ImagePlan, is_of
-from workers.containers.probing import known_runtime
+from workers.containers.podman import known_runtime
 from workers.environments.documents import BuildFailed, BuildProgress
-from workers.environments.requirement_lines import without_credentials
+from workers.environments.pip_files import without_credentials
 from workers.machine.processes import die_with_parent, name_process
 
 PRIORITY = 5  # ranks of other runs train on this node meanwhile

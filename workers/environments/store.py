@@ -23,7 +23,7 @@ from trainyard.contract.base import WireStruct
 from trainyard.grouping import grouped
 from trainyard.spooling.held_folder import HeldFolder, remove_tree
 from workers.attempt.documents import read_document, write_document
-from workers.containers.removal import remove_image
+from workers.containers.podman import remove_image
 from workers.environments.documents import NodeTools
 
 log = structlog.get_logger(__name__)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainyard import __version__
 from trainyard.contract.base import BadDocument, decode, encode
-from trainyard.contract.calls.host_jobs import HostAnswer, HostQuestion, HostVerb
+from trainyard.contract.calls import HostAnswer, HostQuestion, HostVerb
 from workers.host_jobs.jobs import JobFolder
 
 ATTEMPT = re.compile(r"[A-Za-z0-9]{1,40}")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
-from trainyard.contract.calls.host_jobs import HostJob, HostJobState
+from trainyard.contract.calls import HostJob, HostJobState
 from trainyard.spooling.held_folder import remove_tree
 from workers.machine.processes import Process, is_alive, send
 

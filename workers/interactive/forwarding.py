@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from trainyard.contract.sessions.documents import FRAME_BYTES, FrameKind
+from trainyard.contract.sessions import FRAME_BYTES, FrameKind
 from workers.interactive.link import SessionLink
 from workers.machine.processes import descendants_of, socket_inodes
 

@@ -10,10 +10,8 @@ import redis.asyncio
 import structlog
 from redis.exceptions import RedisError
 
-from trainyard.contract.keys import session_key
-from trainyard.contract.seals import BadSeal
-from trainyard.contract.sessions.documents import WINDOW_BYTES, FrameKind
-from trainyard.contract.sessions.frames import Frame, FrameLock, FrameOrder
+from trainyard.contract.seals import BadSeal, session_key
+from trainyard.contract.sessions import WINDOW_BYTES, Frame, FrameKind, FrameLock, FrameOrder
 from workers.transport.node_config import NodeConfig
 
 log = structlog.get_logger(__name__)

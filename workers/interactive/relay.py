@@ -17,10 +17,9 @@ from typing import Any
 
 import structlog
 
+from trainyard.contract import sessions
 from trainyard.contract.base import decode, encode
-from trainyard.contract.sessions import documents
-from trainyard.contract.sessions.documents import FRAME_BYTES, KEEP_EVERY_S, FrameKind, SessionEnd, SessionOrder
-from trainyard.contract.sessions.frames import Frame
+from trainyard.contract.sessions import FRAME_BYTES, KEEP_EVERY_S, Frame, FrameKind, SessionEnd, SessionOrder
 from workers.interactive.child import Child, set_size, start
 from workers.interactive.forwarding import CHANNEL, Forwarding
 from workers.interactive.link import SessionGone, SessionLink
@@ -147,7 +146,7 @@ class Relay:
             data = payload if kind == FrameKind.INPUT else payload[CHANNEL.size :]
             self._typed_at = time.monotonic()
             self._bytes_in += len(data)
-            if self._bytes_in - self._bytes_passed > 2 * documents.WINDOW_BYTES:
+            if self._bytes_in - self._bytes_passed > 2 * sessions.WINDOW_BYTES:
                 self._finish("flood", "More was sent than the command has read.")
                 return
         if kind == FrameKind.INPUT:
@@ -174,10 +173,10 @@ class Relay:
             limit_s = self._order.time_limit_s
             if limit_s is not None and now - self._began_at > limit_s:
                 self._finish("time-limit", f"The command was ended after its {limit_s:g} s.")
-            elif (self._order.terminal or self._forwarding) and now - self._typed_at > documents.IDLE_LIMIT_S:
-                self._finish("idle", f"The session ended: nobody used it for {documents.IDLE_LIMIT_S / 60:g} minutes.")
-            elif now - self._kept_at > documents.ABANDONED_S:
-                self._finish("abandoned", f"The session ended: its person was away for {documents.ABANDONED_S:g} s.")
+            elif (self._order.terminal or self._forwarding) and now - self._typed_at > sessions.IDLE_LIMIT_S:
+                self._finish("idle", f"The session ended: nobody used it for {sessions.IDLE_LIMIT_S / 60:g} minutes.")
+            elif now - self._kept_at > sessions.ABANDONED_S:
+                self._finish("abandoned", f"The session ended: its person was away for {sessions.ABANDONED_S:g} s.")
             await asyncio.sleep(CHECK_S)
 
     async def _read_output(self, descriptor: int, stream: int) -> None:

@@ -1,7 +1,7 @@
 """Request of a supervisor to the relay of a session."""
 
 from trainyard.contract.base import WireStruct
-from trainyard.contract.sessions.documents import SessionOrder
+from trainyard.contract.sessions import SessionOrder
 from workers.containers.documents import ContainerPlan
 from workers.sandbox.process import Sandbox
 

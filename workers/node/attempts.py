@@ -13,11 +13,10 @@ import structlog
 
 from trainyard.contract.base import BadMessage
 from trainyard.contract.desired import DesiredAttempt
-from trainyard.contract.locks import unlock
 from trainyard.contract.node_status import ListedAttempt
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import Reason
-from trainyard.contract.seals import order_scope
+from trainyard.contract.seals import order_scope, unlock
 from trainyard.contract.statuses import Phase, WantedPhase
 from trainyard.spec.sections.hangs import HangRules
 from workers.attempt.documents import StartRequest
@@ -26,11 +25,11 @@ from workers.data_access import location_problem
 from workers.node.dead_supervisors import Standstills, StillAlive, finish_dead
 from workers.node.finished import FinishedAttempts
 from workers.node.memory import NodeMemory
-from workers.node.output import working_folder
+from workers.node.output import files
 from workers.node.output.sending import output_state
 from workers.node.preflight.self_check import check_folder
 from workers.node.preparation import orders
-from workers.node.preparation.compiled import remove_locks
+from workers.node.preparation.orders import remove_locks
 from workers.node.server_client import ServerClient
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
 from workers.replicas.receiving import KnownAttempt
@@ -233,7 +232,7 @@ class Attempts:
         if not any(self._works_in(cache, other) for other in list(self._folders.values())):
             remove_locks(cache)
         folder.create(order)
-        working_folder.record_code(folder)
+        files.record_code(folder)
         self._take_over(folder, order)
         self._folders[folder.attempt] = folder
         self._zygote.start_supervisor(
@@ -266,7 +265,7 @@ class Attempts:
             if other.is_ended() and other.lock_holder() is None and other.was_started():
                 before[known.fence] = other
         for _, other in sorted(before.items()):
-            if number := working_folder.take_over(other, folder):
+            if number := files.take_over(other, folder):
                 log.info("working_folder.taken_over", attempt=folder.attempt, before=other.attempt, files=number)
 
     def _refuse_stale(self, order: Order) -> None:

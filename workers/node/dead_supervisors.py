@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport, Reason
 from trainyard.contract.statuses import Phase
-from trainyard.failures.node_endings import ending_sentence
+from trainyard.failures.ranks import ending_sentence
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import take_name

@@ -11,11 +11,10 @@ import structlog
 from msgspec.structs import replace
 
 from trainyard.contract.desired import DesiredAttempt
-from trainyard.contract.keys import report_key
 from trainyard.contract.limits import UNSENT_KEPT_S
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport
-from trainyard.contract.seals import report_scope, seal
+from trainyard.contract.seals import report_key, report_scope, seal
 from trainyard.spooling.held_folder import HeldFolder, remove_tree
 from workers.attempt.folder import TRACES, AttemptFolder
 from workers.node.output.sending import carry_out_decision, is_refusal, report_taken, upload_finished, upload_output

@@ -20,7 +20,7 @@ from celery.signals import worker_shutting_down
 from celery.worker import state
 
 from trainyard import __version__, lifeline
-from trainyard.contract.calls.joining import REMOVED_EXIT_CODE, JoinRequest, unpinned
+from trainyard.contract.calls import REMOVED_EXIT_CODE, JoinRequest, unpinned
 from trainyard.rest.http_clients import spare_loopback
 from workers.data_access import CLOSED
 from workers.machine.inventory import take_inventory

@@ -13,9 +13,16 @@ import httpx
 import structlog
 
 from trainyard.contract.base import BadDocument, decode, encode
-from trainyard.contract.calls.deleted_runs import DeletedRuns, RunList
-from trainyard.contract.calls.joining import NODE_UNKNOWN, JoinAnswer, JoinRequest
-from trainyard.contract.calls.output_files import GainedFiles, UploadProgress, UploadRequest
+from trainyard.contract.calls import (
+    NODE_UNKNOWN,
+    DeletedRuns,
+    GainedFiles,
+    JoinAnswer,
+    JoinRequest,
+    RunList,
+    UploadProgress,
+    UploadRequest,
+)
 from trainyard.contract.inspections import Answer
 from trainyard.contract.orders import Locked
 from trainyard.contract.seals import http_scope, mac

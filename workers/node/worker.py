@@ -19,19 +19,26 @@ from trainyard import __version__
 from trainyard.contract.base import encode
 from trainyard.contract.desired import Nudge
 from trainyard.contract.inspections import Inspect, Question
-from trainyard.contract.keys import down_key, session_key, stream_key, up_key
 from trainyard.contract.limits import STREAM_LIMIT_ENTRIES
-from trainyard.contract.locks import unlock
 from trainyard.contract.machines import HealthSample
 from trainyard.contract.node_status import NodeStatus
-from trainyard.contract.seals import frames_scope, mac, question_scope, seal, session_scope
-from trainyard.contract.sessions.documents import Attach, FrameKind, SessionEnd, SessionOrder
-from trainyard.contract.sessions.frames import Frame, FrameLock
+from trainyard.contract.seals import (
+    down_key,
+    frames_scope,
+    mac,
+    question_scope,
+    seal,
+    session_key,
+    session_scope,
+    stream_key,
+    unlock,
+    up_key,
+)
+from trainyard.contract.sessions import Attach, Frame, FrameKind, FrameLock, SessionEnd, SessionOrder
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.temporary import take_lost_names
 from workers.machine.gpus import GpuFaultReader
-from workers.machine.health import HealthReader
-from workers.machine.inventory import take_inventory
+from workers.machine.inventory import HealthReader, take_inventory
 from workers.node.attempts import Attempts
 from workers.node.finished import FinishedAttempts
 from workers.node.inspection.inspector import Inspector

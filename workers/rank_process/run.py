@@ -23,10 +23,10 @@ from typing import Any, NoReturn
 import msgspec
 
 from trainyard.contract.base import JsonObject, SpecDocument, decode, encode
-from trainyard.contract.calls.secrets import GivenSecret
+from trainyard.contract.calls import GivenSecret
 from trainyard.contract.reports import RankError
 from trainyard.spec import read_spec
-from trainyard.spec.values.variables import expand
+from trainyard.spec.values.references import expand
 from workers.attempt.documents import RankExit, write_document
 from workers.attempt.folder import AttemptFolder
 from workers.containers.arguments import run_words

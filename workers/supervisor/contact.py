@@ -8,11 +8,10 @@ import redis
 
 from trainyard.contract.causes import HangFinding
 from trainyard.contract.desired import DesiredAttempt, TraceRequest
-from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY, down_key, report_key
 from trainyard.contract.limits import DEFAULT_LEASE_S
 from trainyard.contract.orders import Go, Order
 from trainyard.contract.reports import AttemptReport
-from trainyard.contract.seals import report_scope, seal
+from trainyard.contract.seals import CHANGED_CHANNEL, EPOCH_KEY, down_key, report_key, report_scope, seal
 from trainyard.contract.statuses import WantedPhase
 from workers.transport.desired_reader import DesiredReader
 

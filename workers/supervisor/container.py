@@ -17,7 +17,7 @@ from workers.attempt.documents import StartRequest, read_document
 from workers.attempt.folder import AttemptFolder
 from workers.containers.arguments import podman, remove_words
 from workers.containers.documents import ContainerPlan, ContainerRuntime, ImagePlan, container_name
-from workers.containers.probing import SETTING
+from workers.containers.podman import SETTING
 from workers.data_access import ROOTS, path_problem
 from workers.environments.content import SHORT, BadEnvironment, Content, read_content
 from workers.environments.store import EnvironmentRecord, FileLock

@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
-from trainyard.contract.calls.secrets import GivenSecret
+from trainyard.contract.calls import GivenSecret
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import Reason
 from trainyard.spec.sections.environment import EnvironmentSection

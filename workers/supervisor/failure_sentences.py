@@ -13,8 +13,7 @@ from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.causes import HangFinding
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import RankError, RankEvidence, Reason
-from trainyard.failures.node_endings import SENTENCES, ending_sentence
-from trainyard.failures.ranks import explain_rank
+from trainyard.failures.ranks import SENTENCES, ending_sentence, explain_rank
 from workers.attempt.folder import AttemptFolder
 from workers.supervisor.ranks.tracebacks import last_lines, own_frame
 

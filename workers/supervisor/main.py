@@ -17,9 +17,9 @@ import structlog
 from trainyard.contract.base import encode
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import Reason
-from trainyard.contract.sessions.documents import SessionOrder
+from trainyard.contract.sessions import SessionOrder
 from trainyard.contract.statuses import Phase
-from trainyard.failures.node_endings import ending_sentence
+from trainyard.failures.ranks import ending_sentence
 from workers.attempt.documents import StartRequest
 from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.temporary import take_name

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from trainyard.contract.calls.secrets import GivenSecret
+from trainyard.contract.calls import GivenSecret
 from trainyard.contract.orders import Go, Order
 from workers.attempt.documents import StartRequest
 from workers.attempt.folder import AttemptFolder

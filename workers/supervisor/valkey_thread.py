@@ -9,7 +9,7 @@ import structlog
 
 from trainyard.contract.reports import AttemptReport
 from workers.supervisor.contact import Contact
-from workers.supervisor.records.folder_watch import FolderWatch
+from workers.supervisor.records.log_tail import FolderWatch
 from workers.supervisor.records.shipper import Shipper
 
 log = structlog.get_logger(__name__)

@@ -27,7 +27,7 @@ from workers.training.strategies.synchronization.protocol import OwnLoss, Synchr
 if TYPE_CHECKING:  # strategies, which import this module
     from workers.training.strategies.balance import Balance
     from workers.training.strategies.compression import Compression
-    from workers.training.strategies.pipeline_plan import Plan
+    from workers.training.strategies.pipeline import Plan
 
 
 @dataclass(slots=True)

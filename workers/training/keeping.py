@@ -12,7 +12,7 @@ from workers.replicas.folders import ReplicaPlan
 from workers.training.build import Training, make_schedule
 from workers.training.checkpoints import store
 from workers.training.checkpoints.pieces import piece_of, share_writing
-from workers.training.checkpoints.restoring import Found, Refused, choose
+from workers.training.checkpoints.reading import Found, Refused, choose
 from workers.training.checkpoints.saving import AttemptFacts, Saver, off_record, record_of
 from workers.training.checkpoints.state import Parameters, degrees_of, load_state, pieces_to_save, small_state
 from workers.training.checkpoints.store import Mark, Store

@@ -14,10 +14,9 @@ from workers.progress.marker import VALIDATION
 from workers.training.build import Training
 from workers.training.clip import clip
 from workers.training.keeping import DiskCheckpoints, change_for
-from workers.training.measuring.measures import StepMeasures
+from workers.training.measuring.measures import Progress, StepMeasures
 from workers.training.measuring.memory import memory_bytes
 from workers.training.measuring.phases import CHECKPOINT, OPTIMIZER
-from workers.training.measuring.progress import Progress
 from workers.training.measuring.tracing import read_tracing
 from workers.training.metrics import Metrics, facts_record
 from workers.training.optimizing.optimizers import set_rate

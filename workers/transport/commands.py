@@ -10,9 +10,8 @@ from celery import Celery
 from trainyard.contract.base import BadMessage, WireStruct
 from trainyard.contract.desired import Nudge
 from trainyard.contract.inspections import Inspect
-from trainyard.contract.keys import ATTACH, INSPECT, NUDGE, broker_url, node_queue
-from trainyard.contract.seals import command_scope, unseal
-from trainyard.contract.sessions.documents import Attach
+from trainyard.contract.seals import ATTACH, INSPECT, NUDGE, broker_url, command_scope, node_queue, unseal
+from trainyard.contract.sessions import Attach
 from workers.transport.broker import OPTIONS, MessageGate
 
 log = structlog.get_logger(__name__)

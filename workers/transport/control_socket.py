@@ -13,7 +13,7 @@ import structlog
 
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.orders import Go
-from trainyard.contract.sessions.documents import SessionOrder
+from trainyard.contract.sessions import SessionOrder
 
 log = structlog.get_logger(__name__)
 

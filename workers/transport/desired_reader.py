@@ -7,8 +7,7 @@ from redis.retry import Retry
 
 from trainyard.contract.base import BadMessage, JsonObject
 from trainyard.contract.desired import Desired, lenient_desired
-from trainyard.contract.keys import down_key
-from trainyard.contract.seals import unseal
+from trainyard.contract.seals import down_key, unseal
 
 log = structlog.get_logger(__name__)
 

@@ -21,12 +21,10 @@ from dashboard.pages.account import saml
 from dashboard.pages.account.entering import enter, sign_in_context, wait_with
 from dashboard.pages.shared.frame import page, person, refusal, safe_next, show
 from runs.models import User
-from runs.people.identity.checking import Arrival
-from runs.people.identity.claims import Claims, claims_of
+from runs.people.identity.checking import Arrival, BadLogout, end_at_providers_word
 from runs.people.identity.people import NotAdmitted, connect, person_of
 from runs.people.identity.provider_calls import ProviderTokens, lock_tokens
-from runs.people.identity.provider_logout import BadLogout, end_at_providers_word
-from runs.people.identity.providers import Provider
+from runs.people.identity.providers import Claims, Provider, claims_of
 from runs.rights.access import NotFound, require_presence
 from runs.rights.access.operations import PUBLIC
 from runs.rights.audit.recording import describe

@@ -18,9 +18,8 @@ from redis.exceptions import RedisError
 from dashboard.pages.account.entering import sign_in_context
 from dashboard.pages.shared.frame import show
 from runs.people.identity import saml
-from runs.people.identity.claims import Claims
 from runs.people.identity.groups import known_groups
-from runs.people.identity.providers import Provider
+from runs.people.identity.providers import Claims, Provider
 from runs.rights.audit.recording import describe
 from runs.serving.transport import redis
 from trainyard.contract.base import BadDocument, WireStruct, convert, to_builtins

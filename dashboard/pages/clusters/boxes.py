@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 from dashboard.pages.shared.run_colours import colours_apart
 from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.shared.stencil import stencil
-from runs.life.watching.words import slow_sentences
+from runs.life.watching.slow_ranks import slow_sentences
 from runs.models import Attempt, HeldSlot, Node, Run
 from runs.presenting.server_state import contact_time
 from runs.rights.access import Someone, visible_runs

@@ -16,15 +16,14 @@ from django.utils.safestring import SafeString
 from dashboard.pages.clusters.boxes import NodeBox, boxes_of
 from dashboard.pages.shared import drawn, numbers
 from dashboard.pages.shared.badges import Badge
-from dashboard.pages.shared.check_rows import CheckTable, check_table
 from dashboard.pages.shared.drawn import address, age, clipped
 from dashboard.pages.shared.frame import page, show
+from dashboard.pages.shared.gauges import CheckTable, TimeView, check_table, time_view
 from dashboard.pages.shared.grid import GridRow, Sort
 from dashboard.pages.shared.numbers import age_element
 from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.shared.sheet import Kind, Sheet
 from dashboard.pages.shared.stencil import stencil
-from dashboard.pages.shared.time_bar import TimeView, time_view
 from runs.engines import allocating_engine
 from runs.engines.cluster_settings.settings import Offer
 from runs.life.preflight.needs import checked_nodes
@@ -32,8 +31,7 @@ from runs.life.preflight.vetting import checks_together
 from runs.models import Allocation, Cluster, Node, Preflight, Run
 from runs.models.indexes import first_rows
 from runs.placing.queue import waiting_runs
-from runs.presenting.server_state import contact_time
-from runs.presenting.spares import num_ready
+from runs.presenting.server_state import contact_time, num_ready
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import (
     Permission,

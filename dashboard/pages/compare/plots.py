@@ -10,8 +10,8 @@ from dashboard.pages.compare.specs import SEED, Fields
 from dashboard.pages.sweeps.columns import FieldColumn, field_column, labels_of
 from runs.api.sweeping.figures import KeptFigures, figures_kept
 from runs.models import Run
+from runs.sweeps.analysis.best import COMPLETE, SpaceField
 from runs.sweeps.analysis.importance import importance
-from runs.sweeps.analysis.trials import COMPLETE, SpaceField
 from runs.sweeps.reading import TrialPoint
 
 MAX_AXES = 12  # of the parallel coordinates

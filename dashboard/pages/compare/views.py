@@ -9,8 +9,7 @@ from dashboard.pages.compare.plots import Compared, columns, importance_of
 from dashboard.pages.compare.rows import STATISTICS, choose_metric, listed
 from dashboard.pages.compare.sides import MOST, SIDES
 from dashboard.pages.compare.specs import Fields, differing, spec_table, usual_group
-from dashboard.pages.shared.bands import bands_context
-from dashboard.pages.shared.chart_runs import MANY, charts_context, fields_of
+from dashboard.pages.shared.chart_runs import MANY, bands_context, charts_context, fields_of
 from dashboard.pages.shared.frame import fresh_json, page, person, show
 from dashboard.pages.shared.grid import read_sorts
 from dashboard.pages.shared.run_colours import colours_apart, colours_for

@@ -1,28 +1,84 @@
 """Home: what needs a person, what is running, how full the clusters are, what ended last."""
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import yaml
 from django.conf import settings
-from django.db.models import Case, QuerySet, When
+from django.db.models import Case, Count, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.home.lately import changes_since, since_last_visit, week_of
 from dashboard.pages.home.load import cluster_lines, machines_of
 from dashboard.pages.home.needs import away_nodes, failed_lately, needs_of, troubled_runs
+from dashboard.pages.shared.badges import Badge, badge
 from dashboard.pages.shared.frame import answer, page, person, show
+from dashboard.pages.shared.gauges import TimeView, time_view
 from dashboard.pages.shared.run_rows import Row, coloured, rows
 from runs.actions import submit_run
-from runs.models import Cluster, Run
+from runs.models import Cluster, Run, User
 from runs.models.indexes import first_rows_together, is_none, one_of
+from runs.records.time_use.sums import time_of_all
 from runs.rights.access import Permission, Someone, projects_with, visible_runs
 from runs.rights.access.operations import SIGNED_IN, thing
 from runs.values.status import FINAL, LIVE, PLACED, Status
+
+VISIT_GAP = timedelta(minutes=30)  # after which one was away
+KEPT_APART = timedelta(minutes=1)  # a visit is written no more often
+LONGEST = timedelta(days=30)
+WEEK = timedelta(days=7)
+ORDER = [Status.FAILED, Status.SUCCEEDED, Status.CANCELLED]
+
+
+class Change(NamedTuple):
+    """So many runs that ended so, or that others launched (then without a badge), and the table of them."""
+
+    badge: Badge | None
+    num: int
+    url: str
+
+
+def since_last_visit(user: User, now: datetime) -> datetime | None:
+    """Note that the person looks now. Return when they looked last before they were away, None where they never did."""
+    seen = user.home_seen_at
+    if seen is None or now - seen > VISIT_GAP:
+        user.home_left_at = seen
+    if seen is None or now - seen > KEPT_APART:
+        user.home_seen_at = now
+        User.objects.filter(pk=user.pk).update(home_seen_at=now, home_left_at=user.home_left_at)
+    return user.home_left_at
+
+
+def changes_since(user: User, runs: QuerySet[Run], since: datetime | None, now: datetime) -> list[Change]:
+    """Count the runs that ended since then, by how, and those that others launched; of a month at most."""
+    if since is None:
+        return []
+    since = max(since, now - LONGEST).replace(microsecond=0)
+    ended = runs.filter(one_of("status", FINAL), ended_at__gte=since, ended_at__isnull=False).order_by()
+    counts: dict[str, int] = dict(ended.values_list("status").annotate(num=Count("pk")))
+    moment = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    found = [
+        Change(badge(status), counts[status], _table(f"ended >= {moment} and status = {status}"))
+        for status in ORDER
+        if counts.get(status)
+    ]
+    launched = runs.filter(~Q(created_by=user), created_at__gte=since).order_by().count()
+    others = _table(f'created >= {moment} and user != "{user.username}"')
+    return [*found, Change(None, launched, others)] if launched else found
+
+
+def week_of(runs: QuerySet[Run], now: datetime) -> TimeView | None:
+    """Where the time went of the runs that live or ended within a week; None where there are none."""
+    return time_view(time_of_all(runs, now, WEEK), "The last 7 days")
+
+
+def _table(words: str) -> str:
+    return f"{reverse('runs')}?{urlencode({'filter': words, 'trials': '1'})}"
+
 
 MAX_FAILED = 5
 MAX_TROUBLED = 20

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.http import QueryDict
 
-from runs.sweeps.analysis.trials import text_of
+from runs.sweeps.analysis.best import text_of
 from trainyard.contract.base import JsonObject
 
 PREFIX = "space"

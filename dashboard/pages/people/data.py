@@ -12,7 +12,7 @@ from dashboard.pages.people.views import usage_context
 from dashboard.pages.shared.frame import page, person, problems_of, show
 from runs import actions
 from runs.models import Project, StoredData
-from runs.privacy.quota import in_words
+from runs.privacy.retention import in_words
 from runs.privacy.storage import REMOVABLE, WORDS, DataKind, days_kept
 from runs.rights.access import Permission, get_project, is_administrator, permissions_in
 from runs.rights.access.operations import HIDDEN_ADMINISTRATOR, thing

@@ -8,7 +8,7 @@ from django.urls import reverse
 from dashboard.pages.shared.frame import answer, is_script, page, person, show
 from runs.models import Identity, Role
 from runs.people.identity.second_factor import ask_from
-from runs.people.scim.tokens import create_provisioning_token, live_provisioning_tokens, revoke_provisioning_token
+from runs.people.scim.views import create_provisioning_token, live_provisioning_tokens, revoke_provisioning_token
 from runs.rights.access import Permission, get_project, or_not_found
 from runs.rights.access.operations import ADMINISTRATOR, HIDDEN_ADMINISTRATOR, thing
 

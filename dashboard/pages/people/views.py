@@ -17,13 +17,13 @@ from django.utils.html import escape
 
 from dashboard.pages.shared.drawn import age, clipped
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
+from dashboard.pages.shared.gauges import time_view
 from dashboard.pages.shared.grid import GridRow, Sort
 from dashboard.pages.shared.sheet import Kind, Sheet
 from dashboard.pages.shared.stencil import Stencil
-from dashboard.pages.shared.time_bar import time_view
 from runs import actions
 from runs.models import CustomRole, GroupRole, Membership, Project, Role, Run, StoredData, User
-from runs.privacy.quota import in_words, usage_of
+from runs.privacy.retention import in_words, usage_of
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import (
     MEANINGS,

@@ -16,7 +16,7 @@ from runs.records.checkpoints.read import OFF
 from runs.records.metrics.models import Checkpoint, CheckpointUse
 from runs.rights.access import Permission, Someone, get_run, visible_runs
 from runs.rights.access.operations import thing
-from trainyard.contract.answers import data as answers
+from trainyard.contract.answers import people as answers
 
 NUM_SHOWN = 100
 COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from runs.ingest import troubles
 from runs.life.hangs.sentences import stacks_text
 from runs.models import Run
-from runs.presenting import groups, run_remarks
+from runs.presenting import run_remarks
 from runs.values.status import Status
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject, convert
@@ -25,7 +25,7 @@ HEADLINES = {
     Status.PAUSED: ("violet", "This run is paused"),
 }
 MAX_CHARS = 12_000
-HARMLESS = (troubles.REPEATED, groups.UNKNOWN)
+HARMLESS = (troubles.REPEATED, run_remarks.UNKNOWN)
 
 
 # class of the cause -> the word beside the sentence
@@ -65,7 +65,7 @@ def remarks(troubles: Sequence[run_answers.Trouble]) -> Remarks:
     """Sort the troubles of a run's document."""
     found = Remarks([], [], [], [])
     lists = {
-        **dict.fromkeys((*groups.CODES, *run_remarks.END_CODES), found.ranks),
+        **dict.fromkeys((*run_remarks.CODES, *run_remarks.END_CODES), found.ranks),
         **dict.fromkeys(run_remarks.OUTPUT_CODES, found.output),
         **dict.fromkeys(HARMLESS, found.harmless),
         **{code: [] for code in run_remarks.SLOW_CODES},  # the page has notes with a button for these

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from dashboard.pages.run.evidence import CAUSE_WORDS
-from dashboard.pages.shared.check_rows import CheckTable, check_table
 from dashboard.pages.shared.estimate import Slice, slices_of
+from dashboard.pages.shared.gauges import CheckTable, check_table
 from runs.ingest.commit import REST
 from runs.life.hangs.sentences import stacks_text
 from runs.life.watching.scores import WAITING
-from runs.life.watching.words import slow_sentence
+from runs.life.watching.slow_ranks import slow_sentence
 from runs.models import Attempt, Placement, Run
 from runs.records.metrics.models import Fact, Producer
 from runs.records.metrics.progress import facts_of

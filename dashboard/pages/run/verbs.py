@@ -14,7 +14,7 @@ from runs import actions
 from runs.actions.tracing import MAX_STEPS, Ranks, in_words
 from runs.life.rewinding import skipped_for
 from runs.life.stopping import what_ranks_do
-from runs.life.watching.words import slow_sentences
+from runs.life.watching.slow_ranks import slow_sentences
 from runs.models import Attempt, Run
 from runs.records.checkpoints import read as checkpoints
 from runs.records.metrics.models import Series

@@ -18,14 +18,12 @@ from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import advice_tab, plan_tab, width_transfer
 from dashboard.pages.run.system import drawing_of, machines_of
 from dashboard.pages.run.verbs import nodes_over_time
-from dashboard.pages.shared.bands import bands_context
-from dashboard.pages.shared.chart_runs import chart_runs, charts_context
+from dashboard.pages.shared.chart_runs import bands_context, chart_runs, charts_context
 from dashboard.pages.shared.frame import fresh_json, page, person, show
-from dashboard.pages.shared.run_offers import give_up_words, offers_of, pause_words, stop_words
-from dashboard.pages.shared.run_rows import Row, row_with_document
-from dashboard.pages.shared.time_bar import time_view
+from dashboard.pages.shared.gauges import time_view
+from dashboard.pages.shared.run_rows import Row, give_up_words, offers_of, pause_words, row_with_document, stop_words
 from runs import actions
-from runs.inputs.repositories.differences import MAX_CHARACTERS, difference
+from runs.inputs.repositories.mirrors import MAX_CHARACTERS, difference
 from runs.life.watching.scores import LABELS, series_of
 from runs.models import Run, RunCode
 from runs.placing.planning import BENCHMARK

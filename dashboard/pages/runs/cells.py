@@ -1,27 +1,78 @@
-"""Columns of the table of runs, and the markup of their cells."""
+"""Columns of the table of runs, the markup of their cells, and colours of rows by a field."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from django.db.models import QuerySet
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.pages.runs.colouring import Colouring
 from dashboard.pages.shared import drawn, numbers
 from dashboard.pages.shared.grid import Chosen, Column, GridRow
-from dashboard.pages.shared.run_offers import Offers, offers_of
-from dashboard.pages.shared.run_rows import LOSS, SPARK_POINTS, Row, coloured, rows, run_url, spark_path
+from dashboard.pages.shared.run_rows import (
+    LOSS,
+    SPARK_POINTS,
+    Offers,
+    Row,
+    coloured,
+    offers_of,
+    rows,
+    run_url,
+    spark_path,
+)
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED, read_field
 from runs.finding.language import FilterError, FilterText
 from runs.models import Run
 from runs.records.points import read
 from runs.rights.access import Someone
+
+MOST_TEXTS = 9
+RANGES = 5
+
+
+class Swatch(NamedTuple):
+    colour: int  # from 1, as the classes of the series colours count
+    words: str
+
+
+class Colouring(NamedTuple):
+    name: str
+    texts: list[str]
+    edges: list[float]  # between the ranges of numbers
+
+    def of(self, value: float | str | None) -> int:
+        """Return the colour of a value; 0 for one that has none."""
+        if isinstance(value, str):
+            return self.texts.index(value) + 1 if value in self.texts else 0
+        return 0 if value is None or not self.edges else bisect_right(self.edges[1:-1], value) + 1
+
+    def of_runs(self, runs: Sequence[Run]) -> dict[str, int]:
+        return {key: self.of(found[self.name]) for key, found in finding.values(runs, [self.name]).items()}
+
+    @property
+    def swatches(self) -> list[Swatch]:
+        if self.texts:
+            return [Swatch(place, text) for place, text in enumerate(self.texts, start=1)]
+        shown = [numbers.number(edge) for edge in self.edges]
+        return [Swatch(place, f"{low} to {high}") for place, (low, high) in enumerate(pairwise(shown), 1)]
+
+
+def colouring_of(runs: QuerySet[Run], name: str) -> Colouring | None:
+    """Return None where no run has a value. Raises FilterError for a field that there is not."""
+    found = finding.distribution(runs, name, RANGES)
+    if found is None:
+        return None
+    texts = [text for text, _ in found.texts[:MOST_TEXTS]]
+    return Colouring(name, texts, [] if texts else found.edges)
+
 
 OF_GROUPS = 176  # pixels
 MAX_TAGS = 3  # of a run, shown in its row

@@ -9,7 +9,7 @@ from django.utils.html import escape
 
 from dashboard.frontend.icons import icon
 from dashboard.pages.runs import cells
-from dashboard.pages.runs.colouring import Colouring
+from dashboard.pages.runs.cells import Colouring
 from dashboard.pages.runs.listed import Listed, Number, keys_of, whole
 from dashboard.pages.shared import drawn, numbers
 from dashboard.pages.shared.badges import sweep_badge

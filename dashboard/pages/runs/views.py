@@ -24,11 +24,10 @@ from dashboard.pages.runs.address import (
     sorts_of,
     url_of,
 )
-from dashboard.pages.runs.colouring import Colouring, colouring_of
-from dashboard.pages.runs.groups import Drawn, draw_groups
+from dashboard.pages.runs.cells import Colouring, colouring_of
+from dashboard.pages.runs.groups import Drawn, Spread, draw_groups, spread_of
 from dashboard.pages.runs.listed import AT_FIRST, MOST_ROWS, Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
-from dashboard.pages.runs.spread import Spread, spread_of
 from dashboard.pages.shared.frame import fresh_json, is_script, page, person, refusal, show
 from dashboard.pages.shared.grid import (
     MAX_COLUMNS,

@@ -1,10 +1,13 @@
-"""A node's health as gauges: the value now, its share of the whole, and a small chart of how it went."""
+"""Gauges of a node with small charts, its checks as rows, and the time of runs as a bar of its parts."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from dashboard.pages.shared.estimate import EstimateBar, slices_of
+from runs.records.time_use.split import TimeUse
+from runs.values.columns import Check, CheckState
 from trainyard.contract.machines import GpuHealth, Health, HealthSample
-from trainyard.formats.figures import number, percent, size, speed
+from trainyard.formats.figures import duration, number, percent, size, speed
 
 WIDTH, HEIGHT = 240.0, 48.0
 NEARLY_FULL = 0.95
@@ -110,3 +113,90 @@ def _of_gpu(index: int | None, read: Callable[[GpuHealth], float | None]) -> Rea
 
 def _share_of(used: float | None, whole: float | None) -> float | None:
     return 100.0 * used / whole if used is not None and whole else None
+
+
+# In the order of the bar. Colours are of series-N; the same part has the same colour everywhere.
+PARTS = {
+    "productive_s": ("Productive", "steps that are trained once", 3),
+    "checkpoint_s": ("Checkpoints", "steps waited for a checkpoint to be saved", 5),
+    "recomputed_s": ("Trained again", "steps that an earlier attempt had trained already", 2),
+    "detection_s": ("Noticing failures", "from a failure until it was known", 7),
+    "restart_s": ("Restarting", "from a failure to the first step of the next attempt", 6),
+    "starting_s": ("Starting", "from the placing to the first step", 1),
+    "queued_s": ("Waiting", "for a place on the cluster", 9),
+    "paused_s": ("Paused", "by a person", 4),
+}
+LEAST_SHARE = 0.0005  # of all the time: what is less is not drawn
+
+
+class TimeView(NamedTuple):
+    """The bar, and the productive share of the time in words."""
+
+    bar: EstimateBar
+    goodput: str
+
+
+def time_view(time: TimeUse, label: str) -> TimeView | None:
+    """Return what is drawn; nothing where no time has passed."""
+    if time.total_s <= 0:
+        return None
+    seconds, least_s = time.by_name(), LEAST_SHARE * time.total_s
+    values = [(seconds[name] if seconds[name] >= least_s else 0.0, *words) for name, words in PARTS.items()]
+    bar = EstimateBar(label, duration(time.total_s), "", slices_of(values, time.total_s, duration))
+    return TimeView(bar, percent(time.goodput))
+
+
+MAX_ROWS = 200
+COLOURS = {CheckState.OK: "green", CheckState.WARN: "amber", CheckState.FAIL: "red"}
+ORDER = [CheckState.FAIL, CheckState.WARN, CheckState.OK]
+FORMATS = {"bytes": size, "B/s": speed}
+
+
+class CheckRow(NamedTuple):
+    key: str
+    name: str
+    node: str
+    state: str
+    colour: str
+    sentence: str
+    value: str
+    limit: str
+
+
+class CheckTable(NamedTuple):
+    """``summary``: how many there are of each state; ``colour``: of the worst one."""
+
+    rows: list[CheckRow]
+    num_hidden: int
+    summary: str
+    colour: str
+    num_bad: int
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it is shown unasked: something fails."""
+        return self.colour == "red"
+
+
+def check_table(checks: Sequence[Check]) -> CheckTable:
+    found = sorted(checks, key=lambda one: (ORDER.index(one.state), one.node, one.name))
+    counts = [(sum(one.state == state for one in found), state) for state in ORDER]
+    words = ", ".join(f"{number} {state}" for number, state in counts if number)
+    colour = COLOURS[found[0].state] if found else "grey"
+    num_bad = sum(one.state != CheckState.OK for one in found)
+    return CheckTable([_row(one) for one in found[:MAX_ROWS]], max(0, len(found) - MAX_ROWS), words, colour, num_bad)
+
+
+def _row(one: Check) -> CheckRow:
+    key = "-".join((one.node, one.name, one.peer, one.sentence[:60]))
+    name = one.name.replace("-", " ")
+    value, limit = _figure(one.value, one.unit), _figure(one.limit, one.unit)
+    return CheckRow(key, name, one.node, str(one.state), COLOURS[one.state], one.sentence, value, limit)
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    if unit == "s":
+        return f"{round(1000 * value, 2) + 0.0:,.2f} ms" if abs(value) < 1 else f"{value:,.1f} s"
+    return FORMATS[unit](value) if unit in FORMATS else number(value, unit)

@@ -5,10 +5,21 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from runs.sweeps.analysis.best import BestSoFar, best_over_compute, best_over_trials, pareto_front
+from runs.sweeps.analysis.best import (
+    COMPLETE,
+    BestSoFar,
+    SpaceField,
+    TrialLike,
+    best_over_compute,
+    best_over_trials,
+    fields_of,
+    is_number,
+    pareto_front,
+    text_of,
+    with_seen,
+)
 from runs.sweeps.analysis.slots import Occupation, saved_by_pruning, timeline
 from runs.sweeps.analysis.thinning import thinned, thinned_bars
-from runs.sweeps.analysis.trials import COMPLETE, SpaceField, TrialLike, fields_of, is_number, text_of, with_seen
 from runs.sweeps.reading import TrialPoint
 from trainyard.contract.base import JsonObject
 from trainyard.spec.sweeps import SweepSpec

@@ -17,11 +17,11 @@ from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
 from dashboard.pages.shared.sheet import Kind, Sheet
 from dashboard.pages.shared.stencil import stencil
 from dashboard.pages.sweeps.columns import labels_of
-from dashboard.pages.sweeps.offers import has_seeds
+from dashboard.pages.sweeps.verbs import has_seeds
 from runs.models import Sweep, Trial
 from runs.models.indexes import one_of
 from runs.rights.access import Permission, can, visible_runs
-from runs.sweeps.analysis.trials import is_number, text_of
+from runs.sweeps.analysis.best import is_number, text_of
 from runs.sweeps.reading import TrialPoint, TrialRow, sweep_trials, trial_points
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 

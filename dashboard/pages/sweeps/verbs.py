@@ -1,4 +1,4 @@
-"""Buttons of a sweep, and the dialogs that add a trial and widen the space: each is one call of an action."""
+"""Buttons of a sweep, for whom, and the dialogs that add a trial and widen the space: each is one call of an action."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -9,17 +9,57 @@ from django.urls import reverse
 from dashboard.pages.launch.space_entries import entries_of, number_in, space_in
 from dashboard.pages.shared.frame import answer, is_script, page, person, refusal, show
 from dashboard.pages.sweeps.columns import labels_of
-from dashboard.pages.sweeps.offers import has_seeds
-from runs.models import Sweep
-from runs.rights.access import Permission, get_sweep
+from runs.models import Role, Sweep
+from runs.rights.access import Permission, Someone, can, get_sweep
 from runs.rights.access.operations import thing
 from runs.sweeps import actions
-from runs.sweeps.analysis.trials import SpaceField, fields_of, text_of
+from runs.sweeps.analysis.best import SpaceField, fields_of, text_of
 from runs.sweeps.population_rows import replay_trial
 from trainyard.contract.base import JsonObject
+from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus
 from trainyard.spec import Problem, SpecError
 from trainyard.spec.sweeps import Dimension
 from trainyard.spec.sweeps.space import allowed
+
+
+class Offers(NamedTuple):
+    stop: bool = False
+    pause: bool = False
+    resume: bool = False
+    add: bool = False  # a trial, by hand
+    change: bool = False  # the space and the budget: an ended sweep then goes on
+    best: bool = False  # a trial is complete, so the best can be launched again
+    again: str = "again"  # how often, where the runs have seeds
+    clone: bool = False
+    delete: bool = False
+
+
+def offers_of(user: Someone, sweep: Sweep) -> Offers:
+    may_stop = can(user, sweep.project, Permission.SWEEPS_STOP)
+    may_launch = can(user, sweep.project, Permission.SWEEPS_LAUNCH)
+    is_ended, is_stopping = sweep.status in SWEEP_FINAL, sweep.status == SweepStatus.STOPPING
+    return Offers(
+        stop=may_stop and not is_ended and not is_stopping,
+        pause=may_stop and sweep.status == SweepStatus.RUNNING,
+        resume=may_stop and sweep.status == SweepStatus.PAUSED,
+        add=may_launch and not is_ended and not is_stopping,
+        change=may_launch and not is_stopping,
+        best=may_launch and sweep.best_id is not None,
+        again="with three seeds" if has_seeds(sweep) else "again",
+        clone=may_launch,
+        delete=is_ended and _may_delete(user, sweep),
+    )
+
+
+def has_seeds(sweep: Sweep) -> bool:
+    """Return whether its runs have a seed: a script knows only what its arguments say."""
+    return "recipe" in (sweep.base_spec.get("task") or {})
+
+
+def _may_delete(user: Someone, sweep: Sweep) -> bool:
+    is_own = sweep.created_by_id == getattr(user, "pk", None)
+    return can(user, sweep.project, Permission.SWEEPS_DELETE) and (is_own or can(user, sweep.project, Role.MAINTAINER))
+
 
 NUM_SEEDS = 3
 ADD = {"dialog": "sweeps/_add.html", "form": "sweeps/_add_form.html"}

@@ -23,16 +23,16 @@ from dashboard.pages.shared.sheet import Kind, Sheet
 from dashboard.pages.shared.still import StillLine, still_chart
 from dashboard.pages.sweeps.columns import columns, labels_of
 from dashboard.pages.sweeps.lineage import drawing
-from dashboard.pages.sweeps.offers import offers_of
 from dashboard.pages.sweeps.trial_lines import TrialTable
+from dashboard.pages.sweeps.verbs import offers_of
 from runs.api.sweeping.figures import importance_of
 from runs.models import Placement, Run, Sweep
 from runs.records.points.read import Curve
 from runs.rights.access import Permission, can, get_sweep, or_not_found, projects_with
 from runs.rights.access.operations import lists, thing
+from runs.sweeps.analysis.best import COMPLETE, fields_of
 from runs.sweeps.analysis.contour import contour
 from runs.sweeps.analysis.slots import Occupation
-from runs.sweeps.analysis.trials import COMPLETE, fields_of
 from runs.sweeps.population_rows import last_step_of, lineage
 from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, time_of, timed_points, trial_points
 from runs.sweeps.scaling import scaling_of

@@ -24,7 +24,7 @@ from runs.rights.access import Permission, get_cluster, get_node, visible_nodes
 from runs.rights.access.operations import PUBLIC, lists, machine, operation
 from runs.serving import certificates
 from trainyard.contract.answers import machines as answers
-from trainyard.contract.calls.joining import JoinAnswer, JoinRequest, unpinned
+from trainyard.contract.calls import JoinAnswer, JoinRequest, unpinned
 
 router = Resource(tags=["nodes"])
 

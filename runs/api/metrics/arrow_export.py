@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from runs.api.auth import Resource, actor
 from runs.api.metrics.csv_export import CsvQuery, ManyCsvQuery, curves, saved_as
-from runs.api.metrics.labels import labels_in
+from runs.api.metrics.series import labels_in
 from runs.api.streaming import LastingRight, stream
 from runs.models import Run
 from runs.records.points.read import Curve

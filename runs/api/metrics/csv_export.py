@@ -12,8 +12,8 @@ from django.utils.http import content_disposition_header
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
-from runs.api.metrics.curves import MAX_RUNS
-from runs.api.metrics.labels import labels_in
+from runs.api.metrics.columns import MAX_RUNS
+from runs.api.metrics.series import labels_in
 from runs.api.streaming import LastingRight, stream
 from runs.models import Run
 from runs.records.metrics.codec import numbers

@@ -1,17 +1,31 @@
 """``/runs/{id}/series`` and its points, and the points of many runs."""
 
+import json
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Field, Query, Schema
+from ninja.errors import HttpError
 
 from runs.api.auth import Resource, actor
-from runs.api.metrics.columns import CONTENT_TYPE
-from runs.api.metrics.curves import MAX_NAMES, MAX_POINTS, MAX_RUNS, CurveQuestion, answer
-from runs.api.metrics.labels import labels_in
+from runs.api.metrics.columns import CONTENT_TYPE, MAX_NAMES, MAX_POINTS, MAX_RUNS, CurveQuestion, answer
 from runs.records.points import read
 from runs.rights.access import Permission, get_run, get_runs
 from runs.rights.access.operations import operation, thing
+
+
+def labels_in(text: str) -> dict[str, str]:
+    """Return the labels. Raises HttpError 422."""
+    if not text:
+        return {}
+    try:
+        labels = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HttpError(422, f"labels: {error}") from error
+    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+        raise HttpError(422, 'labels: a JSON object of texts is expected, like {"gpu": "0"}')
+    return labels
+
 
 router = Resource(tags=["series"])
 

@@ -15,7 +15,7 @@ from ninja.errors import ValidationError
 
 from runs.api import problems
 from runs.api.auth import Resource, SessionAuth, TokenAuth
-from runs.api.mlflow import artifacts, experiments, models, tracking
+from runs.api.mlflow import experiments, models, tracking
 from runs.api.openapi import Api
 from runs.rights.access.operations import SIGNED_IN, operation
 
@@ -68,7 +68,7 @@ mlflow = MlflowApi(
     title="MLflow", urls_namespace="mlflow", auth=[TokenAuth(), SessionAuth()], docs_url=None, openapi_url=None
 )
 problems.register(mlflow)
-for module in (experiments, tracking, models, artifacts):
+for module in (experiments, tracking, models):
     mlflow.add_router("", module.router, auth=NOT_SET)
 
 elsewhere = Resource()

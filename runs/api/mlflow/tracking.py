@@ -1,11 +1,13 @@
-"""Runs of MLflow."""
+"""Runs of MLflow, and their artifacts: files of the run, through the proxy of ``mlflow-artifacts``."""
 
 import json
 import math
 from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from ninja import Query, Schema
 from ninja.errors import HttpError
 from pydantic import BaseModel, Field
@@ -16,9 +18,11 @@ from runs.api.auth import Resource, actor
 from runs.api.mlflow.experiments import Pair, milliseconds, place_of, runs_of
 from runs.api.mlflow.filters import order, translated
 from runs.api.paging import page
+from runs.api.training import files
 from runs.finding.queries import order_of
 from runs.models import Experiment, Run, User
 from runs.presenting.listing import find_runs
+from runs.records.files import outputs
 from runs.records.points.read import series_data, series_lists
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import lists, operation, thing
@@ -283,3 +287,37 @@ def _with(run: Run, experiment_id: str, tags: dict[str, str], metrics: list[Any]
         for name, found in (("params", params), ("tags", tags))
     }
     return {"info": info, "data": {"metrics": metrics, **pairs}}
+
+
+@router.put("/mlflow-artifacts/artifacts/{run_id}/{path:path}")
+@operation(thing(Permission.RUNS_REPORT))
+def store(request: HttpRequest, run_id: str, path: str) -> Any:
+    files.keep(request, run_id, path)
+    return {}
+
+
+@router.get("/mlflow-artifacts/artifacts/{run_id}/{path:path}")
+@operation(thing(Permission.RUNS_READ))
+def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
+    return files.download(request, run_id, path)
+
+
+@router.get("/mlflow-artifacts/artifacts")
+@operation(thing(Permission.RUNS_READ))
+def find(request: HttpRequest, path: str) -> Any:
+    """The first part of the path is the run."""
+    run_id, _, folder = path.strip("/").partition("/")
+    return {"files": _inside(get_run(request, run_id).pk, folder)}
+
+
+def _inside(run_id: str, path: str) -> list[Any]:
+    """Return what lies directly in the folder."""
+    found: dict[str, Any] = {}
+    for one in outputs.listing(run_id):
+        name = PurePosixPath(one["path"])
+        if path and not name.is_relative_to(path):
+            continue
+        first, *rest = name.relative_to(path).parts or ("",)
+        if first:
+            found[first] = {"path": first, "is_dir": bool(rest), **({} if rest else {"file_size": one["size_bytes"]})}
+    return list(found.values())

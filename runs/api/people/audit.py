@@ -21,7 +21,7 @@ from runs.rights.access.operations import auditors, auditors_of_all, operation
 from runs.rights.audit import chain
 from runs.rights.audit.facts import as_answer
 from runs.rights.audit.pseudonyms import shown
-from trainyard.contract.answers.audit import AuditRow, Fault, Verdict
+from trainyard.contract.answers.people import AuditRow, Fault, Verdict
 
 router = Resource(tags=["audit"])
 

@@ -8,7 +8,7 @@ from runs.api.auth import Resource, actor
 from runs.api.schemas import Body, schema_of
 from runs.models import Project, StoredData
 from runs.presenting.stamps import stamp
-from runs.privacy.quota import usage_of
+from runs.privacy.retention import usage_of
 from runs.privacy.storage import REMOVABLE, days_kept
 from runs.rights.access import Permission, get_project
 from runs.rights.access.operations import ADMINISTRATOR, operation, thing

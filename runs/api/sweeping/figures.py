@@ -16,8 +16,8 @@ from runs.api.auth import Resource
 from runs.models import Sweep
 from runs.rights.access import Permission, get_sweep
 from runs.rights.access.operations import operation, thing
+from runs.sweeps.analysis.best import SpaceField, fields_of
 from runs.sweeps.analysis.importance import HOW_FAR, Importance, importance
-from runs.sweeps.analysis.trials import SpaceField, fields_of
 from runs.sweeps.reading import compared_points
 
 MOST = 64

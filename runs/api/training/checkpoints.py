@@ -15,8 +15,8 @@ from runs.privacy.retention import runs_without_checkpoints
 from runs.records.metrics.models import Checkpoint
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import NODE, operation, thing
-from trainyard.contract.answers import data as answers
-from trainyard.contract.calls.deleted_runs import DeletedRuns, RunList
+from trainyard.contract.answers import people as answers
+from trainyard.contract.calls import DeletedRuns, RunList
 
 router = Resource(tags=["runs"])
 

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Field, Schema
 
 from runs.api.auth import Resource
-from runs.inputs.repositories.differences import difference
+from runs.inputs.repositories.mirrors import difference
 from runs.models import Project, Run, RunCode
 from runs.presenting.stamps import stamp
 from runs.rights.access import NotFound, Permission, get_run

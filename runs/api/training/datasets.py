@@ -23,7 +23,7 @@ from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_cluster, get_dataset, get_project, named_project, visible_datasets
 from runs.rights.access.operations import NODE, lists, operation, thing
 from trainyard.contract import inspections
-from trainyard.contract.answers import data as answers
+from trainyard.contract.answers import people as answers
 from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
 from trainyard.contract.limits import MAX_FACTS_BYTES
 from trainyard.formats.pictures import PNG_SIGNATURE, size_of

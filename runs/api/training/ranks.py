@@ -11,8 +11,7 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.schemas import Body, RunOut
 from runs.life.watching.scores import MEASURES, Score, series_of
-from runs.life.watching.slow_ranks import nodes_by_rank, scores_of
-from runs.life.watching.words import slow_sentence
+from runs.life.watching.slow_ranks import nodes_by_rank, scores_of, slow_sentence
 from runs.models import Attempt, Run
 from runs.presenting.runs import single_document
 from runs.records.metrics import progress

@@ -21,7 +21,7 @@ from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.storage_keys import keyring_of_project
 from trainyard.at_rest.keyring import Keyring
 from trainyard.contract.base import to_builtins
-from trainyard.contract.calls.output_files import GainedFiles, UploadProgress, UploadRequest
+from trainyard.contract.calls import GainedFiles, UploadProgress, UploadRequest
 
 router = Resource(tags=["files"])
 

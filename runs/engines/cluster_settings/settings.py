@@ -4,9 +4,17 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from re import Pattern
 from typing import Any, NamedTuple, Self
 
+from runs.engines.cluster_settings import checks
+from runs.engines.machine_system import SystemAway
+from runs.models import Cluster
+from runs.rights.secrets.key_stores import KeyProblem
+from runs.rights.secrets.sealed import cluster_place, open_text, seal_text
 from trainyard.contract.base import BadDocument, JsonObject, convert
+from trainyard.contract.limits import MAX_SLOTS
 
 TEXT, NUMBER, LINES, CHOICE, FLAG = "text", "number", "lines", "choice", "flag"
 YAML = "yaml"  # a text whose lines keep their indentation
@@ -200,3 +208,55 @@ def guarded_problems(
         if new := after.places.get(name, Places()) - before.places.get(name, Places()):
             found[name] = f"Give it anew: it was given for another place than {min(new)}."
     return found
+
+
+def machines(most: int = checks.MAX_MACHINES, *, heading: str = "") -> Any:
+    return field(2, "Machines", "How many all runs may have at once.", checks.number(1, most), heading=heading)
+
+
+def slots() -> Any:
+    return field(1, "Ranks on a machine", "At most; a run may ask for fewer.", checks.number(1, MAX_SLOTS))
+
+
+def memory(help: str, pattern: Pattern[str], example: str) -> Any:
+    return field("", "Memory of a machine", help, checks.text(pattern, f"a size such as {example}"))
+
+
+def time_limit(check: Check, default: str = "", **more: Any) -> Any:
+    words = "A run that needs longer saves a checkpoint, ends, and goes on in another job."
+    return field(default, "Time limit of a job", f"Such as {default or '4h'}. {words}", check, **more)
+
+
+def server(machines: str = "the machines", check: Check = checks.server) -> Any:
+    return field("", "This server", f"Its address as {machines} reach it; empty for PUBLIC_URL.", check)
+
+
+MAX_CHARACTERS = 100_000
+
+
+class SecretUnreadable(SystemAway):
+    """The system cannot be asked without it; the message is a sentence that says what to do."""
+
+
+def keep_secret(cluster: Cluster, name: str, text: str) -> None:
+    """Put the secret into the cluster's row, which the caller saves; an empty text removes it. Raises KeyProblem."""
+    kept = {other: value for other, value in cluster.secrets.items() if other != name}
+    if text:
+        kept[name] = seal_text(cluster_place(cluster.pk, name), text)
+    cluster.secrets = kept
+
+
+def secret_of(cluster: Cluster, name: str) -> str:
+    """Return the secret, empty where none was given. Raises SecretUnreadable."""
+    sealed = cluster.secrets.get(name)
+    if not sealed:
+        return ""
+    try:
+        return _opened(cluster_place(cluster.pk, name), sealed)
+    except KeyProblem as error:
+        raise SecretUnreadable(f"The {name} of cluster {cluster.name} does not open. {error}") from error
+
+
+@lru_cache(maxsize=64)  # control asks every second, and a key management service would be asked each time
+def _opened(place: str, sealed: str) -> str:
+    return open_text(place, sealed)

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from runs.engines.cluster_settings import checks, fields
+from runs.engines.cluster_settings import checks, settings
 from runs.engines.cluster_settings.settings import YAML, Guarded, Offer, Settings, field
 from runs.engines.kubernetes.pod_template import TemplateProblem, mount_paths, read_template
 from trainyard.spec.values.durations import seconds_of
@@ -60,7 +60,7 @@ class KubernetesSettings(Settings):
         checks.text(LABEL, "a namespace's name of small letters, digits and -"),
         is_needed=True,
     )
-    server: str = fields.server("the pods", _server_of_pods)
+    server: str = settings.server("the pods", _server_of_pods)
     image: str = field(
         "",
         "Image",
@@ -72,8 +72,8 @@ class KubernetesSettings(Settings):
     python: str = field(
         "python3", "Python", "The interpreter in the image that has Trainyard.", checks.program, is_needed=True
     )
-    machines: int = fields.machines()
-    slots: int = fields.slots()
+    machines: int = settings.machines()
+    slots: int = settings.slots()
     cpus_per_slot: int = field(1, "Cores for a rank", "Requested; no limit is set.", checks.number(1, checks.MAX_CPUS))
     gpu_resource: str = field(
         "",
@@ -81,7 +81,7 @@ class KubernetesSettings(Settings):
         "Each rank gets one of it, such as nvidia.com/gpu; empty for CPUs.",
         checks.text(QUALIFIED, "a resource's name such as nvidia.com/gpu"),
     )
-    memory: str = fields.memory("Request and limit, such as 16Gi; empty for none.", QUANTITY, "16Gi")
+    memory: str = settings.memory("Request and limit, such as 16Gi; empty for none.", QUANTITY, "16Gi")
     claim: str = field(
         "",
         "Claim",
@@ -109,7 +109,7 @@ class KubernetesSettings(Settings):
         "A label of machines, such as topology.kubernetes.io/zone: pods of a run share it.",
         checks.text(QUALIFIED, "a label of machines such as topology.kubernetes.io/zone"),
     )
-    time_limit: str = fields.time_limit(checks.duration(checks.LEAST_LIMIT_S))
+    time_limit: str = settings.time_limit(checks.duration(checks.LEAST_LIMIT_S))
     notice: str = field(
         "2m",
         "Notice",

@@ -9,8 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
-from runs.engines.cluster_settings.secrets import secret_of
-from runs.engines.cluster_settings.settings import SECRET, Guarded, Places, field
+from runs.engines.cluster_settings.settings import SECRET, Guarded, Places, field, secret_of
 from runs.engines.machine_system import SystemAway
 from runs.engines.openssh.target import Target
 from runs.models import Cluster

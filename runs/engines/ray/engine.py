@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
-from runs.engines.cluster_settings.secrets import secret_of
+from runs.engines.cluster_settings.settings import secret_of
 from runs.engines.findings import Finding, Probe, not_run, probe_answers
 from runs.engines.machine_system import (
     JobState,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from runs.engines.cluster_settings import checks, fields
+from runs.engines.cluster_settings import checks, settings
 from runs.engines.cluster_settings.settings import SECRET, Guarded, Offer, Places, Settings, field
 from runs.engines.ray.trainyard_ray.documents import Demand
 from trainyard.contract.base import BadDocument, JsonObject, decode
@@ -91,8 +91,8 @@ class RaySettings(Settings):
         checks.shared_folder,
         is_needed=True,
     )
-    machines: int = fields.machines(heading="Machines of a run")
-    slots: int = fields.slots()
+    machines: int = settings.machines(heading="Machines of a run")
+    slots: int = settings.slots()
     cpus_per_slot: int = field(1, "CPUs for a rank", "As Ray counts them.", checks.number(1, checks.MAX_CPUS))
     gpus: bool = field(False, "A GPU for each rank")
     gpu_kind: str = field(
@@ -101,7 +101,7 @@ class RaySettings(Settings):
         "Ray's accelerator type, such as A100; empty for any.",
         checks.text(NAME, "a kind of GPU by Ray's name, such as A100"),
     )
-    memory: str = fields.memory("Such as 16G, as Ray counts it; empty to ask for none.", MEMORY, "16G")
+    memory: str = settings.memory("Such as 16G, as Ray counts it; empty to ask for none.", MEMORY, "16G")
     resources: list[str] = field([], "Custom resources", "Of a machine, one name=amount a line.", _resources)
     strategy: str = field("STRICT_SPREAD", "Where its machines are", "Ray's placement strategy.", choices=STRATEGIES)
     python: str = field(
@@ -111,7 +111,7 @@ class RaySettings(Settings):
         checks.path,
         heading="Programs and addresses",
     )
-    server: str = fields.server()
+    server: str = settings.server()
     ray_python: str = field(
         "",
         "Python with Ray",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from runs.engines.allocating import AllocatingEngine
-from runs.engines.cluster_settings.secrets import secret_of
+from runs.engines.cluster_settings.settings import secret_of
 from runs.engines.findings import Finding, Probe, machines, not_run, probe_of, trusted_words
 from runs.engines.machine_system import (
     MachineRequest,

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from runs.engines.cluster_settings import checks, fields
+from runs.engines.cluster_settings import checks, settings
 from runs.engines.cluster_settings.settings import SECRET, Guarded, Offer, Places, Settings, field
 from trainyard.spec.values.durations import seconds_of
 
@@ -69,7 +69,7 @@ class SageMakerSettings(Settings):
     )
     secret_access_key: ClassVar[str] = field("", "Its secret", "Kept locked and never shown.", _secret, kind=SECRET)
     endpoint: str = field("", "Endpoint", "In the place of AWS' own addresses; empty for those.", checks.server)
-    server: str = fields.server()
+    server: str = settings.server()
     image: str = field(
         "",
         "Image",
@@ -88,8 +88,8 @@ class SageMakerSettings(Settings):
         checks.text(INSTANCE, "an instance type such as ml.p4d.24xlarge"),
         is_needed=True,
     )
-    machines: int = fields.machines(MAX_MACHINES)
-    slots: int = fields.slots()
+    machines: int = settings.machines(MAX_MACHINES)
+    slots: int = settings.slots()
     gpu: str = field(
         "",
         "Kind of GPU",
@@ -137,7 +137,7 @@ class SageMakerSettings(Settings):
         checks.text(BUCKET, "an S3 address such as s3://bucket/trainyard"),
         is_needed=True,
     )
-    time_limit: str = fields.time_limit(
+    time_limit: str = settings.time_limit(
         checks.duration(LEAST_LIMIT_S, MAX_LIMIT_S), "24h", is_needed=True, heading="Time and cost"
     )
     spot: bool = field(False, "Spot machines", "Cheaper, and taken back at any time: then the run goes on in another.")

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
-from runs.engines.cluster_settings import checks, fields
+from runs.engines.cluster_settings import checks, settings
 from runs.engines.cluster_settings.settings import Check, Guarded, Offer, Settings, field
 from runs.engines.openssh.identity import key_field, key_file_field, of_key
 from runs.engines.openssh.target import DEFAULT_PORT, USER, Target, host_key_problem, host_problem, read_host_key
@@ -69,8 +69,8 @@ class SlurmSettings(Settings):
         is_needed=True,
         heading="Resources",
     )
-    machines: int = fields.machines()
-    slots: int = fields.slots()
+    machines: int = settings.machines()
+    slots: int = settings.slots()
     cpus_per_slot: int = field(1, "Cores for a rank", check=checks.number(1, checks.MAX_CPUS))
     gres: str = field(
         "",
@@ -78,7 +78,7 @@ class SlurmSettings(Settings):
         "Of which each rank gets one, such as gpu or gpu:a100; empty for CPUs.",
         checks.text(GRES, "a name such as gpu or gpu:a100, without a number"),
     )
-    memory: str = fields.memory("Such as 16G; empty for the partition's default.", MEMORY, "16G")
+    memory: str = settings.memory("Such as 16G; empty for the partition's default.", MEMORY, "16G")
     partition: str = field(
         "",
         "Partition",
@@ -88,7 +88,7 @@ class SlurmSettings(Settings):
     )
     account: str = field("", "Account", "Which Slurm charges; empty for the user's default.", SITE_NAME)
     qos: str = field("", "QOS", "The quality of service of its jobs; empty for the account's default.", SITE_NAME)
-    time_limit: str = fields.time_limit(checks.duration(checks.LEAST_LIMIT_S))
+    time_limit: str = settings.time_limit(checks.duration(checks.LEAST_LIMIT_S))
     notice: str = field(
         "2m",
         "Notice",
@@ -118,7 +118,7 @@ class SlurmSettings(Settings):
         checks.path,
         heading="Paths and addresses",
     )
-    server: str = fields.server()
+    server: str = settings.server()
     slurm_conf: str = field(
         "", "slurm.conf", "Its path where Slurm's programs run; empty for Slurm's default.", checks.path
     )

@@ -27,7 +27,7 @@ from runs.engines.openssh.identity import identity_of
 from runs.engines.ssh.settings import Host, SshSettings
 from runs.models import Cluster
 from trainyard.contract.base import BadDocument, JsonObject, decode, encode
-from trainyard.contract.calls.host_jobs import HostAnswer, HostJob, HostJobState, HostQuestion, HostVerb
+from trainyard.contract.calls import HostAnswer, HostJob, HostJobState, HostQuestion, HostVerb
 
 AWAY_S = 10.0  # after which a host that did not answer is tried again
 MAX_AT_ONCE = 16

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
-from runs.engines.cluster_settings import checks, fields
+from runs.engines.cluster_settings import checks, settings
 from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field
 from runs.engines.openssh.identity import key_field, key_file_field, of_key
 from runs.engines.openssh.target import Target, read_address, read_host_key
@@ -103,7 +103,7 @@ class SshSettings(Settings):
     python: str = field(
         "", "Python", "The interpreter on the hosts that has Trainyard; empty for this server's path.", checks.path
     )
-    server: str = fields.server("the hosts")
+    server: str = settings.server("the hosts")
     ssh_key: ClassVar[str] = key_field(heading="The server's key")
     ssh_key_file: str = key_file_field()
 

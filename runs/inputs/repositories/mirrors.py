@@ -22,7 +22,7 @@ from django.conf import settings
 from runs.inputs.repositories.command import CommandLimits, run_git
 from runs.inputs.repositories.keys import Passage, key_for, passage
 from runs.inputs.repositories.problems import GitFailed, RepositoryProblem, is_not_given, no_revision, problem_of
-from runs.models import Project
+from runs.models import Project, RunCode
 from trainyard.formats.addresses import address_problem
 from trainyard.formats.names import without_hidden
 from trainyard.spec.values.code import RepositoryAddress, place_of
@@ -232,3 +232,26 @@ def _refuse_path(url: str, path: str) -> None:
     if not any(Path(path).resolve().is_relative_to(root) for root in roots):
         why = f"is outside of the folders that GIT_FILE_ROOTS of the server names ({', '.join(map(str, roots))})"
         raise RepositoryProblem("git", f"{url} {why}")
+
+
+MAX_CHARACTERS = 300_000
+LIMITS = CommandLimits(time_s=10.0)
+
+
+class Difference(NamedTuple):
+    patch: str
+    is_cut: bool
+
+
+def difference(project: Project, code: RunCode) -> Difference | None:
+    """Return what the commit of the run changes in that of the run before; None where there was none, or where the copy
+    of the repository has gone since."""
+    folder = mirror_folder(project.pk, code.url)
+    if not code.previous or not folder.is_dir():
+        return None
+    words = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", code.previous, code.commit, "--"]
+    try:
+        text = run_git([*words, code.path or "."], repository=folder, limits=LIMITS).decode(errors="replace")
+    except (GitFailed, RepositoryProblem):
+        return None
+    return Difference(text[:MAX_CHARACTERS], len(text) > MAX_CHARACTERS)

@@ -14,7 +14,7 @@ from runs.life.reconcile.loop import tick
 from runs.records.time_use.sums import record_ended
 from runs.serving.clock import Clock
 from runs.serving.transport import redis
-from trainyard.contract.keys import CHANGED_CHANNEL
+from trainyard.contract.seals import CHANGED_CHANNEL
 
 EVERY_S = 1.0
 TIMES_EVERY_S = 10.0

@@ -11,7 +11,7 @@ from runs.life.reconcile.listening import Listener
 from runs.models import Dataset, Node
 from runs.serving import broadcast
 from runs.serving.transport import redis
-from trainyard.contract import keys
+from trainyard.contract import seals
 from trainyard.contract.inspections import Question
 
 AGAIN_S = 5  # between two hints of one question
@@ -53,7 +53,7 @@ def _turn_to(dataset: Dataset, node: Node, now: datetime) -> None:
 
 
 def _hint(dataset: Dataset, node: Node) -> None:
-    if not redis().set(f"{keys.PREFIX}:control:asked:{dataset.question}", 1, nx=True, ex=AGAIN_S):
+    if not redis().set(f"{seals.PREFIX}:control:asked:{dataset.question}", 1, nx=True, ex=AGAIN_S):
         return
     question = Question(
         dataset=dataset.pk,

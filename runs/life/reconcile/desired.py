@@ -17,13 +17,12 @@ from runs.records.metrics.models import Producer
 from runs.rights.secrets.delivery import takes_storage_keys
 from runs.serving.transport import redis
 from runs.values.status import FINAL, Phase, Status, Wanted
-from trainyard.contract import keys
+from trainyard.contract import seals
 from trainyard.contract.base import SpecDocument, convert
 from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, StandbyRun, TraceRequest
-from trainyard.contract.locks import lock
 from trainyard.contract.node_status import ListedAttempt, NodeStatus
 from trainyard.contract.orders import CodeReference, Order
-from trainyard.contract.seals import order_scope, seal
+from trainyard.contract.seals import lock, order_scope, seal
 from trainyard.contract.statuses import WantedPhase
 from trainyard.grouping import grouped
 from trainyard.spec.sections.environment import has_container
@@ -178,7 +177,7 @@ def _write(nodes: list[Node], entries: Mapping[str, Entries], extras: NodeExtras
     pipe: Any = redis().pipeline(transaction=False)
     epoch = _epoch()
     for node in nodes:
-        key = keys.down_key(node.pk)
+        key = seals.down_key(node.pk)
         desired = Desired(
             at=now.timestamp(),
             node=node.pk,
@@ -195,10 +194,10 @@ def _write(nodes: list[Node], entries: Mapping[str, Entries], extras: NodeExtras
 
 def _epoch() -> str:
     """Return the stream's epoch, which lives as long as Valkey's data: another one means that the data was lost."""
-    epoch = cast("bytes | None", redis().get(keys.EPOCH_KEY))
+    epoch = cast("bytes | None", redis().get(seals.EPOCH_KEY))
     if epoch is None:
-        redis().set(keys.EPOCH_KEY, keys.new_key()[:16], nx=True)
-        epoch = cast("bytes | None", redis().get(keys.EPOCH_KEY))
+        redis().set(seals.EPOCH_KEY, seals.new_key()[:16], nx=True)
+        epoch = cast("bytes | None", redis().get(seals.EPOCH_KEY))
     return (epoch or b"").decode()
 
 

@@ -18,23 +18,22 @@ from runs.life.reconcile import datasets
 from runs.life.reconcile.acting import WRITE_EVERY_S, follow, free_slots, is_complete, live_attempts
 from runs.life.reconcile.desired import write_desired
 from runs.life.reconcile.judge import INCOMPLETE
-from runs.life.reconcile.listening import Listener, forget_the_rest
+from runs.life.reconcile.listening import Listener, forget_the_rest, record_traces
 from runs.life.reconcile.placing import claimant, is_claimed, schedule
 from runs.life.reconcile.restoring import record_checkpoint_uses
-from runs.life.reconcile.tracing import record_traces
 from runs.life.resizing import preempt, preemptable_clusters, resize_runs
 from runs.models import Attempt, Node, Placement, Run
 from runs.models.clusters import slots_of
 from runs.models.runs import StaleStatus
+from runs.recovery.failing import record_matches
 from runs.recovery.fencing import TICK_KEY, listening_since
-from runs.recovery.log_matches import record_matches
-from runs.recovery.words import record_returns
+from runs.recovery.policy import record_returns
 from runs.rights import valkey_users
 from runs.serving import broadcast
 from runs.serving.clock import only_one
 from runs.serving.transport import redis
 from runs.values.status import OVER, Status, Wanted
-from trainyard.contract import keys, limits
+from trainyard.contract import limits, seals
 from trainyard.contract.base import to_builtins
 from trainyard.contract.limits import MAX_SLOTS
 from trainyard.contract.machines import Health, Inventory
@@ -52,7 +51,7 @@ log = structlog.get_logger(__name__)
 
 Done = TypeVar("Done")
 
-LOCK_KEY = f"{keys.PREFIX}:control:lock"
+LOCK_KEY = f"{seals.PREFIX}:control:lock"
 LOCK_S = 5  # whoever is killed in the middle of a round keeps the others waiting for so long
 LOOK_AGAIN_S = 0.1
 

@@ -10,8 +10,8 @@ from runs.models import Attempt, Run
 from runs.records.checkpoints import read as checkpoints
 from runs.records.checkpoints.read import ANEW, INVALID, OFF, RESTORED
 from runs.records.metrics.models import CheckpointUse, Series
-from runs.recovery.words import is_behind
-from runs.values.checkpoint_reference import origin_of
+from runs.recovery.policy import is_behind
+from runs.values.run_config import origin_of
 from runs.values.status import Phase
 from trainyard.contract.base import to_builtins
 from trainyard.contract.limits import MAX_OFFERED

@@ -14,8 +14,7 @@ from django.db import transaction
 from redis.exceptions import RedisError
 
 from runs.life import replacing, rewinding, stopping
-from runs.life.watching.slow_ranks import SlowRankWatch
-from runs.life.watching.words import alarm_sentence, who
+from runs.life.watching.slow_ranks import SlowRankWatch, alarm_sentence, who
 from runs.models import Attempt
 from runs.models.runs import StaleStatus
 from runs.records.metrics.codec import word_of

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from runs.models import ErasedPerson
-from runs.privacy import erasure, tombstones
+from runs.privacy import erasure
 
 
 class Command(BaseCommand):
@@ -19,11 +19,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, verb: str, file: Path | None, **options: Any) -> None:
         if verb == "list":
             for row in ErasedPerson.objects.all():
-                self.stdout.write(tombstones.line_of(row))
+                self.stdout.write(erasure.line_of(row))
             return
         try:
-            num = erasure.erase_again(tombstones.read_list(file)) if file else 0
+            num = erasure.erase_again(erasure.read_list(file)) if file else 0
             num += erasure.catch_up()
-        except (tombstones.BadList, OSError) as error:
+        except (erasure.BadList, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{num} erased again.")

@@ -9,7 +9,7 @@ from django.utils import timezone
 from runs.actions import why_not_erased
 from runs.models import Run, User
 from runs.privacy import erasure, exporting
-from runs.rights.audit.acts import Act
+from runs.rights.audit.facts import Act
 from runs.rights.audit.recording import OK, record
 
 SERVERS_USER = "the server's user"

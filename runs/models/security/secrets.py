@@ -7,7 +7,7 @@ from django.db.models import Q
 from runs.models.attempts import Attempt
 from runs.models.people import Project, User
 from runs.values.ids import new_id
-from trainyard.spec.values.secrets import NAME
+from trainyard.spec.values.references import NAME
 
 
 class Secret(models.Model):

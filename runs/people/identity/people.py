@@ -11,9 +11,8 @@ from runs.actions.people.handed_out import void_handed_out
 from runs.actions.people.sign_in import keepers_of
 from runs.actions.people.ways_in import end_rows, end_ways_in
 from runs.models import BrowserSession, Identity, User
-from runs.people.identity.claims import Claims, usernames, why_not_admitted
 from runs.people.identity.groups import put_into_groups
-from runs.people.identity.providers import Provider
+from runs.people.identity.providers import Claims, Provider, usernames, why_not_admitted
 from runs.rights.access import require_presence
 from runs.values.refused import Refused
 from trainyard.formats.names import without_hidden

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from runs.people.identity.claims import Claims, claims_of
-from runs.people.identity.providers import Provider
+from runs.people.identity.providers import Claims, Provider, claims_of
 
 POST_BINDING = "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST"
 SPACES = {"saml": "urn:oasis:names:tc:SAML:2.0:assertion"}

@@ -8,9 +8,16 @@ from runs.actions.people.handed_out import void_handed_out
 from runs.models import Identity, ProvidedGroup
 from runs.people.identity.groups import give_roles, make_group, rename_group
 from runs.people.identity.providers import Provider
-from runs.people.scim.documents import GroupIn, GroupOut, GroupRef, Meta, Operation, ScimError
-from runs.people.scim.filters import Comparison
-from runs.people.scim.patching import patched_group
+from runs.people.scim.documents import (
+    Comparison,
+    GroupIn,
+    GroupOut,
+    GroupRef,
+    Meta,
+    Operation,
+    ScimError,
+    patched_group,
+)
 from runs.people.scim.people import users_of
 from runs.presenting.stamps import stamp
 

@@ -10,12 +10,20 @@ from django.db.models import Q, QuerySet
 
 from runs.actions.people.ways_in import disable, end_ways_in
 from runs.models import Identity, ProvidedGroup, User
-from runs.people.identity.claims import Claims
 from runs.people.identity.people import NotAdmitted, linkable, make_person
-from runs.people.identity.providers import Provider
-from runs.people.scim.documents import Email, GroupRef, Meta, Operation, PersonName, ScimError, UserIn, UserOut
-from runs.people.scim.filters import Comparison
-from runs.people.scim.patching import patched_user
+from runs.people.identity.providers import Claims, Provider
+from runs.people.scim.documents import (
+    Comparison,
+    Email,
+    GroupRef,
+    Meta,
+    Operation,
+    PersonName,
+    ScimError,
+    UserIn,
+    UserOut,
+    patched_user,
+)
 from runs.presenting.stamps import stamp
 from runs.values.refused import Refused
 from trainyard.formats.names import without_hidden

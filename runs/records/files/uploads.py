@@ -17,7 +17,7 @@ from runs.records.files import encrypted, outputs, room
 from runs.records.files.paths import run_folder
 from trainyard.at_rest.chunks import CannotDecrypt
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
-from trainyard.contract.calls.output_files import UploadProgress
+from trainyard.contract.calls import UploadProgress
 from trainyard.contract.limits import UPLOAD_PART_BYTES as PART_BYTES
 
 KEY = re.compile(r"[0-9a-f]{16,64}")

@@ -12,7 +12,7 @@ from django.db.models.signals import m2m_changed, post_delete, post_save, pre_sa
 
 from runs.models.people import Project
 from runs.models.security import audit as audit_models
-from runs.rights.audit.acts import Values, current_act
+from runs.rights.audit.facts import Values, current_act
 
 # Rows that the machinery writes in the course of an act; what a person changed is in others.
 MACHINERY = frozenset(

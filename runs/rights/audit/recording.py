@@ -16,9 +16,9 @@ from django.http.response import HttpResponseBase
 
 from runs.models import Cluster, Dataset, Job, Node, Project, Report, Run, Token, User
 from runs.models.access import digest_of
-from runs.rights.audit.acts import Act, current_act
 from runs.rights.audit.chain import append
 from runs.rights.audit.changes import difference, row_name, values_of
+from runs.rights.audit.facts import Act, current_act
 
 log = structlog.get_logger(__name__)
 

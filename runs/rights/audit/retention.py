@@ -7,8 +7,8 @@ from django.conf import settings
 from django.db import transaction
 
 from runs.models.security.audit import AuditEntry
-from runs.rights.audit.acts import Act
 from runs.rights.audit.chain import append, locked_head, seal
+from runs.rights.audit.facts import Act
 
 log = structlog.get_logger(__name__)
 

@@ -6,17 +6,17 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from runs.models import Attempt, GroupRole, Membership, Node, Placement, Project, Run, Secret, SecretUse, User
-from runs.rights.audit.acts import Act
+from runs.rights.audit.facts import Act
 from runs.rights.audit.recording import record
 from runs.rights.secrets.storage_keys import keyring_of_project, living_keys
 from runs.rights.secrets.store import open_newest, secrets_of
 from runs.values.status import Phase
 from trainyard.at_rest.keyring import NO_KEYS, VARIABLE
 from trainyard.contract.base import JsonObject, SpecDocument
-from trainyard.contract.calls.secrets import GivenSecret, GivenSecrets
+from trainyard.contract.calls import GivenSecret, GivenSecrets
 from trainyard.spec.sections.container import credentials_reference
 from trainyard.spec.sections.environment import environment_of, secret_references
-from trainyard.spec.values.secrets import SecretReference, references_in
+from trainyard.spec.values.references import SecretReference, references_in
 
 
 class NotPlaced(Exception):

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from runs.sweeps.analysis.best import SpaceField, TrialLike, complete, with_seen
 from runs.sweeps.analysis.importance import Array, encode, sampled, value_at
-from runs.sweeps.analysis.trials import SpaceField, TrialLike, complete, with_seen
 
 CELLS = 32  # along a range; a choice has one cell for each
 MOST = 4_000  # trials

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from runs.sweeps.analysis.trials import COMPLETE, PRUNED, RUNNING, SpaceField, TrialLike, is_number, text_of, with_seen
+from runs.sweeps.analysis.best import COMPLETE, PRUNED, RUNNING, SpaceField, TrialLike, is_number, text_of, with_seen
 
 Array = npt.NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from runs.sweeps.analysis.trials import PRUNED, TrialLike
+from runs.sweeps.analysis.best import PRUNED, TrialLike
 
 SLACK_S = 1.0  # an attempt's end is recorded a moment after its slots were free
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
+from runs.sweeps.analysis.best import MAXIMIZE, TrialLike, is_number
 from runs.sweeps.analysis.slots import Timeline
-from runs.sweeps.analysis.trials import MAXIMIZE, TrialLike, is_number
 
 MOST = 2_000  # trials; more lines are one surface
 MOST_BARS = 3_000

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runs.sweeps.search.plain import quasi_random, random
-from runs.sweeps.search.trials import PastTrial, SamplerQuestion, Suggestion
+from runs.sweeps.search.plain import PastTrial, SamplerQuestion, Suggestion, quasi_random, random
 from trainyard.contract.base import BadDocument, WireStruct, convert, to_builtins
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 from trainyard.grouping import grouped
 from trainyard.spec.sweeps import ordered
-from trainyard.spec.sweeps.units import is_within, unit_of, value_at
+from trainyard.spec.sweeps.space import is_within, unit_of, value_at
 
 if TYPE_CHECKING:
     from cmaes import CMA

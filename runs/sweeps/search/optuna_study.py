@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from runs.sweeps.search.trials import PastTrial, SamplerQuestion, Suggestion
+from runs.sweeps.search.plain import PastTrial, SamplerQuestion, Suggestion
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 from trainyard.spec.sweeps import Dimension
-from trainyard.spec.sweeps.units import filled, is_within
+from trainyard.spec.sweeps.space import filled, is_within
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from runs.sweeps.search import optuna_study, plain
 from runs.sweeps.search.gaussian import covariance, gaussian
-from runs.sweeps.search.trials import SamplerQuestion, Suggestion
+from runs.sweeps.search.plain import SamplerQuestion, Suggestion
 from trainyard.spec.sweeps.models import SamplerName
 
 SAMPLERS: dict[SamplerName, Callable[[SamplerQuestion], Suggestion | None]] = {

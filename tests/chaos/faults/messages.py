@@ -16,7 +16,7 @@ from tests.chaos.faults.processes import PAUSED_S
 from tests.chaos.losses.experiment import Experiment
 from tests.chaos.scene import Scene
 from tests.chaos.test_kills import kill
-from trainyard.contract import keys
+from trainyard.contract import seals
 
 QUEUES = ("control", "node.local-1", "node.local-2")
 
@@ -64,9 +64,9 @@ def stale_attempt_reports(scene: Scene) -> None:
     run = scene.submit(steps=800)
     scene.wait_for_a_step(run)
     with client(scene) as valkey:
-        pattern = keys.report_key("*", "*")
+        pattern = seals.report_key("*", "*")
         before = {key: valkey.get(key) for key in valkey.scan_iter(pattern)}
-        frames = [fields for _, fields in valkey.xrange(keys.stream_key(0))]
+        frames = [fields for _, fields in valkey.xrange(seals.stream_key(0))]
         scene.kill_of_attempt(run, scene.any_rank)
         scene.wait_for_attempt(run, 2)
         scene.yard.wait_for_step(run, 20)
@@ -76,7 +76,7 @@ def stale_attempt_reports(scene: Scene) -> None:
                 if value is not None:
                     valkey.set(key, value)
             for fields in frames:
-                valkey.xadd(keys.stream_key(0), fields)
+                valkey.xadd(seals.stream_key(0), fields)
             scene.check_is_true(run)
             time.sleep(0.2)
     scene.check_status(run)
@@ -108,9 +108,9 @@ def ever(scene: Scene, act: Callable[[redis.Redis, set[bytes]], int]) -> Iterato
 
 def double_what_waits(valkey: redis.Redis, known: set[bytes]) -> int:
     number = 0
-    for entry, fields in valkey.xrange(keys.stream_key(0)):
+    for entry, fields in valkey.xrange(seals.stream_key(0)):
         if entry not in known:
-            known |= {entry, valkey.xadd(keys.stream_key(0), fields)}
+            known |= {entry, valkey.xadd(seals.stream_key(0), fields)}
             number += 1
     for queue in QUEUES:
         for text in valkey.lrange(queue, 0, -1):

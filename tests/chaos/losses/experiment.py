@@ -27,7 +27,7 @@ from tests.servers import short_folder
 from tests.up_process import ROOT, Up, new_home, wait_until
 from tests.whole.runs import FINAL, Yard
 from trainyard.bundle import pack
-from trainyard.contract.keys import EPOCH_KEY
+from trainyard.contract.seals import EPOCH_KEY
 
 SCRIPT = Path(__file__).parent / "script.py"
 SABOTAGE = Path(__file__).parent / "sabotage"

@@ -23,7 +23,7 @@ from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.dashboard.sockets.test_session_socket import PlayedNode
 from trainyard.contract.base import encode
-from trainyard.contract.sessions.documents import FrameKind, SessionEnd
+from trainyard.contract.sessions import FrameKind, SessionEnd
 
 pytestmark = [pytest.mark.django_db(transaction=True, databases="__all__"), pytest.mark.usefixtures("valkey")]
 

@@ -33,7 +33,7 @@ from tests.dashboard.proxy.test_application import (
 )
 from tests.dashboard.sockets.test_session_socket import PlayedNode
 from tests.fuzzing import fuzz, mutated
-from trainyard.contract.sessions.documents import FrameKind
+from trainyard.contract.sessions import FrameKind
 
 __all__ = ["run", "settings_of_apps"]
 pytestmark = [

@@ -20,7 +20,7 @@ from tests.fuzzed_requests import texts, with_query
 from tests.fuzzing import changed, fuzz, mutated
 from tests.sockets import WAIT_S
 from trainyard.contract.base import encode, to_builtins
-from trainyard.contract.sessions.documents import FrameKind, SessionWish
+from trainyard.contract.sessions import FrameKind, SessionWish
 
 __all__ = ["quick_checks", "run"]
 pytestmark = [

@@ -23,9 +23,8 @@ from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.dashboard.sockets.test_consumers import ORIGIN, by_token, socket
 from tests.sockets import WAIT_S, Socket
 from trainyard.contract.base import encode
-from trainyard.contract.keys import session_key
-from trainyard.contract.sessions.documents import FrameKind, SessionEnd, SessionWish
-from trainyard.contract.sessions.frames import Frame, FrameLock, FrameOrder
+from trainyard.contract.seals import session_key
+from trainyard.contract.sessions import Frame, FrameKind, FrameLock, FrameOrder, SessionEnd, SessionWish
 
 pytestmark = [pytest.mark.django_db(transaction=True, databases="__all__"), pytest.mark.usefixtures("valkey")]
 

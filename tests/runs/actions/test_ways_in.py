@@ -16,11 +16,10 @@ from django.utils import timezone
 from runs import actions
 from runs.actions.people.ways_in import WAYS_IN, disable, end_ways_in
 from runs.models import BrowserSession, Identity, Invitation, JoinToken, ProvisioningToken, Role, User
-from runs.people.identity.claims import Claims
 from runs.people.identity.people import person_of
-from runs.people.identity.providers import Provider, SignInSettings
+from runs.people.identity.providers import Claims, Provider, SignInSettings
 from runs.people.identity.sessions import begin_session
-from runs.people.scim.tokens import create_provisioning_token, provider_of
+from runs.people.scim.views import create_provisioning_token, provider_of
 from tests.cast import Cast, make_run, make_user
 from tests.runs.people.identity.test_claims import provider
 

@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from runs import actions
 from runs.causes.allocations import EndKind
+from runs.engines.allocating import keep_offers
 from runs.engines.allocations import secret_of
 from runs.engines.cluster_settings.settings import Offer
 from runs.engines.machine_system import JobState
-from runs.engines.offers import keep_offers
 from runs.models import Allocation, Attempt, HeldSlot, JoinToken, Node, Placement, Run
 from runs.rights.access import Forbidden, visible_nodes
 from runs.values.status import Phase

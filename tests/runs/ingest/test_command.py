@@ -21,7 +21,7 @@ from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points
-from trainyard.contract.keys import stream_key
+from trainyard.contract.seals import stream_key
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 

@@ -20,7 +20,7 @@ from tests.cast import make_attempt, make_node
 from tests.runs.ingest.conftest import Stage, drain
 from tests.servers import Valkey
 from tests.spools import Spool, send, send_health, some_points
-from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY, stream_key
+from trainyard.contract.seals import CHANGED_CHANNEL, EPOCH_KEY, stream_key
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 

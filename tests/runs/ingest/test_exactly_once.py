@@ -27,7 +27,7 @@ from tests.cast import Cast, make_attempt, make_node
 from tests.points import Points, difference, gathered, key_of, rows, stored_points
 from tests.servers import Valkey
 from tests.spools import Point, Spool, send
-from trainyard.contract.keys import stream_key
+from trainyard.contract.seals import stream_key
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 

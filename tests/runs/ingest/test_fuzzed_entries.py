@@ -19,7 +19,7 @@ from tests.fuzzing import changed, fuzz, mutated
 from tests.media import BEEP
 from tests.runs.ingest.conftest import Stage, drain
 from tests.spools import Spool, packed, send, send_health, some_points
-from trainyard.contract.keys import stream_key
+from trainyard.contract.seals import stream_key
 from trainyard.spooling import frames
 
 pytestmark = [pytest.mark.django_db(transaction=True, databases="__all__"), pytest.mark.timeout(7200)]

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from runs.ingest import dead_letters as letters
-from runs.ingest.dead_letters import Letters
+from runs.ingest import troubles as letters
+from runs.ingest.troubles import Letters
 from runs.records.metrics.models import DeadLetter
 
 pytestmark = pytest.mark.django_db(databases="__all__")

@@ -13,8 +13,7 @@ from runs.serving.transport import redis
 from tests.cast import make_attempt, make_node
 from tests.runs.ingest.conftest import Stage, drain
 from tests.spools import Spool, send, some_points
-from trainyard.contract.keys import EPOCH_KEY, stream_key
-from trainyard.contract.seals import frames_scope, mac
+from trainyard.contract.seals import EPOCH_KEY, frames_scope, mac, stream_key
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 

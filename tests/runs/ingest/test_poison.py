@@ -12,8 +12,7 @@ from runs.records.metrics.models import DeadLetter, NodeSample
 from runs.serving.transport import redis
 from tests.runs.ingest.conftest import Stage, drain
 from tests.spools import Spool, send, send_health
-from trainyard.contract.keys import stream_key
-from trainyard.contract.seals import frames_scope, mac
+from trainyard.contract.seals import frames_scope, mac, stream_key
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 

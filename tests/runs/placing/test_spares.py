@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from runs.models import Node, Run
 from runs.placing.spares import standby_of
-from runs.presenting.spares import num_ready, spare_sentence
+from runs.presenting.server_state import num_ready, spare_sentence
 from runs.values.status import Status
 from tests.cast import Cast, make_node
 from tests.cast import make_run as make

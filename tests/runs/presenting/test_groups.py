@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runs.presenting import groups
+from runs.presenting import run_remarks
 from runs.values.status import Status
 from tests.voices import report_of
 
@@ -21,7 +21,9 @@ def rank(
 
 
 def said(status: Status, *ranks: dict[str, Any], spec: dict[str, Any] = SCRIPT) -> list[str]:
-    return [one.sentence for one in groups.remarks(status, spec, len(ranks), [report_of(at=AT, ranks=list(ranks))])]
+    return [
+        one.sentence for one in run_remarks.remarks(status, spec, len(ranks), [report_of(at=AT, ranks=list(ranks))])
+    ]
 
 
 def test_ranks_that_met_are_not_remarked_on() -> None:
@@ -102,4 +104,4 @@ def test_of_many_the_first_are_named() -> None:
 
 def test_a_report_of_an_older_node_is_taken_as_not_known() -> None:
     assert said(Status.RUNNING, {"rank": 0, "ended_at": None}, {"rank": 1, "ended_at": None}) == []
-    assert groups.remarks(Status.RUNNING, SCRIPT, 2, [report_of()]) == []
+    assert run_remarks.remarks(Status.RUNNING, SCRIPT, 2, [report_of()]) == []

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from runs.models import Attempt, HeldSlot, Run
-from runs.presenting.newest import Newest, newest_of, newest_of_all, ranks_of_all
+from runs.presenting.listing import Newest, newest_of, newest_of_all, ranks_of_all
 from tests.cast import Cast, make_attempt, make_node
 
 pytestmark = pytest.mark.django_db

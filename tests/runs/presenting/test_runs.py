@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from runs.models import Run
-from runs.presenting.newest import Newest
+from runs.presenting.listing import Newest
 from runs.presenting.runs import LampFacts, facts_of, lamps, run_document, share_done
 from runs.records.metrics.models import Telemetry
 from runs.values.status import Phase, Status

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from runs import actions
 from runs.models import CodeBundle, Job, Project, RunCode
-from runs.privacy import quota, storage
+from runs.privacy import retention, storage
 from runs.privacy.clock import tend
 from runs.privacy.storage import DataKind
 from runs.records.files.paths import bundle_path
@@ -48,8 +48,8 @@ def test_code_above_the_quota_is_refused_and_the_project_goes_on(cast: Cast, sen
     with pytest.raises(Refused, match=r"stores 5\d\.\d KB of the 100 KB that it may.*this code has 6\d\.\d KB"):
         send(60_000)
     assert [one.pk for one in CodeBundle.objects.all()] == [kept.pk]
-    assert quota.usage_of(cast.project).used_bytes == kept.size_bytes
-    quota.require_room(cast.project)
+    assert retention.usage_of(cast.project).used_bytes == kept.size_bytes
+    retention.require_room(cast.project)
 
 
 def test_the_same_code_again_takes_no_room(cast: Cast, send: Send) -> None:

@@ -15,10 +15,10 @@ from django.utils import timezone
 from runs import actions
 from runs.models import AuditEntry, ErasedPerson, Event, Invitation, Membership, Role, Run, RunCode, Token, User
 from runs.presenting.audit_rows import AuditFilters, filtered, json_lines
-from runs.privacy import erasure, tombstones
+from runs.privacy import erasure
 from runs.rights.access import Forbidden
 from runs.rights.audit import chain
-from runs.rights.audit.acts import Act
+from runs.rights.audit.facts import Act
 from runs.rights.audit.pseudonyms import shown
 from runs.values.refused import Refused
 from runs.values.status import Status
@@ -98,7 +98,7 @@ def test_what_has_to_be_done_first_is_said(cast: Cast) -> None:
     account = actions.create_service_account(actor=cast.owner, project=cast.project, name="ci", role=Role.VIEWER)
     with pytest.raises(Refused, match="no person"):
         actions.erase_person(actor=root, user=account, confirm=account.username)
-    assert not ErasedPerson.objects.exists() and not tombstones.list_path().exists()
+    assert not ErasedPerson.objects.exists() and not erasure.list_path().exists()
 
 
 def test_whoever_lost_the_right_since_the_request_began_erases_nobody(cast: Cast) -> None:
@@ -106,7 +106,7 @@ def test_whoever_lost_the_right_since_the_request_began_erases_nobody(cast: Cast
     User.objects.filter(pk=root.pk).update(is_superuser=False)
     with pytest.raises(Forbidden):
         actions.erase_person(actor=root, user=cast.mate, confirm="mate")
-    assert User.objects.filter(pk=cast.mate.pk, is_active=True).exists() and not tombstones.list_path().exists()
+    assert User.objects.filter(pk=cast.mate.pk, is_active=True).exists() and not erasure.list_path().exists()
 
 
 def test_two_who_are_erased_at_once_do_not_count_on_each_other(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,12 +150,12 @@ def test_somebody_new_with_the_number_of_an_erased_one_is_left_alone(cast: Cast)
 
 
 def test_a_list_that_somebody_else_wrote_erases_nobody(cast: Cast) -> None:
-    row = ErasedPerson(number=cast.mate.pk, digest=tombstones.digest_of(cast.mate), at=NOW)
-    line = tombstones.line_of(row)
-    tombstones.list_path().write_text(line.replace(f'"number":{row.number}', f'"number":{cast.owner.pk}') + "\n")
-    with pytest.raises(tombstones.BadList, match="Line 1"):
+    row = ErasedPerson(number=cast.mate.pk, digest=erasure.digest_of(cast.mate), at=NOW)
+    line = erasure.line_of(row)
+    erasure.list_path().write_text(line.replace(f'"number":{row.number}', f'"number":{cast.owner.pk}') + "\n")
+    with pytest.raises(erasure.BadList, match="Line 1"):
         erasure.catch_up()
-    tombstones.list_path().write_text(f"{line}\n{line[:40]}")
+    erasure.list_path().write_text(f"{line}\n{line[:40]}")
     assert erasure.catch_up() == 1, "a line that was cut off while it was written is none"
 
 

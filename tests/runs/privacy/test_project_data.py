@@ -13,7 +13,7 @@ from django.utils import timezone
 from runs import actions
 from runs.life.reconcile.placing import schedule
 from runs.models import GoneRun, Project, RemovedData, Run, StoredData
-from runs.privacy import quota, retention, storage
+from runs.privacy import retention, storage
 from runs.privacy.storage import DataKind
 from runs.records.files.paths import output_folder
 from runs.records.metrics.models import Checkpoint
@@ -147,9 +147,9 @@ def test_a_run_that_waits_says_that_its_cluster_is_elsewhere_until_it_is_not(cas
 
 @pytest.mark.parametrize(("used", "words"), [(79, ""), (80, "(80 %)"), (100, "no run starts until")])
 def test_the_quota_speaks_at_80_percent(used: int, words: str) -> None:
-    found = quota.usage("default", used, 100)
+    found = retention.usage("default", used, 100)
     assert (words in found.sentence) if words else found.sentence == ""
-    assert quota.usage("default", used, None).sentence == ""
+    assert retention.usage("default", used, None).sentence == ""
 
 
 def test_a_full_project_starts_no_run(cast: Cast) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from runs.sweeps.search.plain import PastTrial, SamplerQuestion
 from runs.sweeps.search.suggest import suggest
-from runs.sweeps.search.trials import PastTrial, SamplerQuestion
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
-from trainyard.spec.sweeps.units import is_within, unit_of, value_at
+from trainyard.spec.sweeps.space import is_within, unit_of, value_at
 
 SPACE: dict[str, Any] = {
     "train.learning_rate": {"low": 1e-4, "high": 1e-1, "log": True},

@@ -10,8 +10,8 @@ from django.utils import timezone
 from runs.life import stopping
 from runs.models import Run, Sweep, Trial, TrialReport
 from runs.sweeps import actions
+from runs.sweeps.analysis.best import SpaceField, fields_of
 from runs.sweeps.analysis.importance import HOW_FAR, importance
-from runs.sweeps.analysis.trials import SpaceField, fields_of
 from runs.sweeps.reading import compared_points
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from runs.api import api
-from trainyard.contract.answers import data as data_answers
 from trainyard.contract.answers import machines as machine_answers
+from trainyard.contract.answers import people as data_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.rest import answers
 from trainyard.rest.client import Client

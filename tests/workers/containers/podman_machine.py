@@ -11,7 +11,7 @@ import tarfile
 from pathlib import Path
 
 from workers.containers.documents import ContainerRuntime
-from workers.containers.probing import podman_environment, try_out
+from workers.containers.podman import podman_environment, try_out
 
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 LEFT_OUT = ("test", "tests", "site-packages", "dist-packages", "__pycache__", "idlelib", "tkinter", "ensurepip")

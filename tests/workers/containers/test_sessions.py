@@ -13,7 +13,7 @@ from tests.workers.attached import Attached, check_that_ending_it_leaves_nothing
 from tests.workers.containers.podman_machine import Machine
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
-from trainyard.contract.sessions.documents import FrameKind
+from trainyard.contract.sessions import FrameKind
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
 

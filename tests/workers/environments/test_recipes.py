@@ -11,7 +11,7 @@ import pytest
 
 from workers.environments import builder
 from workers.environments.documents import BuildFailed, BuildPlan, BuildProgress, Steps, words_of
-from workers.environments.pip_configuration import configuration, for_pip, for_uv
+from workers.environments.pip_files import configuration, for_pip, for_uv
 
 RESOLVED = "".join(f"package-{number}=={number}.0\n" for number in range(18))
 

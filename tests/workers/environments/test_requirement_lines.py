@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.environments.requirement_lines import is_local, name_of, parse, parts, without_credentials
+from workers.environments.pip_files import is_local, name_of, parse, parts, without_credentials
 from workers.supervisor.environment import failure_of
 
 LOCK = """# locked

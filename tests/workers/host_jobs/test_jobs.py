@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from trainyard.contract.base import decode, encode
-from trainyard.contract.calls.host_jobs import HostAnswer, HostJob, HostQuestion, HostVerb
+from trainyard.contract.calls import HostAnswer, HostJob, HostQuestion, HostVerb
 
 pytestmark = pytest.mark.extended  # each question is a process
 LEAVES_ONE = (  # a node whose supervisor has a session of its own, and outlives it

@@ -7,7 +7,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from trainyard.contract.sessions.documents import SessionOrder
+from trainyard.contract.sessions import SessionOrder
 from trainyard.contract.statuses import Phase
 from workers.containers.documents import ContainerPlan, ContainerRuntime
 from workers.interactive.child import words_of

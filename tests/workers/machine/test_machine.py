@@ -17,12 +17,10 @@ import pytest
 from dashboard.home import socket_path as valkey_socket_path
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import decode, encode, to_builtins
-from trainyard.contract.keys import broker_url, stream_key
 from trainyard.contract.machines import Health, Inventory
-from trainyard.contract.seals import check_mac, frames_scope
+from trainyard.contract.seals import broker_url, check_mac, frames_scope, stream_key
 from workers.attempt.folder import AttemptFolder, AttemptTaken
-from workers.machine.health import HealthReader
-from workers.machine.inventory import CORES, num_cpus, num_usable_cpus, take_inventory
+from workers.machine.inventory import CORES, HealthReader, num_cpus, num_usable_cpus, take_inventory
 from workers.machine.processes import Process, children_of, identify, is_alive, start_of, with_environment
 from workers.sandbox.node import SETTING, find_isolation
 from workers.transport.commands import make_app

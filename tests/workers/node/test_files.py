@@ -14,15 +14,14 @@ import pytest
 from tests.workers.web import Site, serve_site
 from trainyard.bundle import pack
 from trainyard.contract.base import JsonObject, to_builtins
-from trainyard.contract.keys import new_key
 from trainyard.contract.limits import UPLOAD_PART_BYTES
 from trainyard.contract.orders import CodeReference, Order
+from trainyard.contract.seals import new_key
 from workers.attempt.folder import AttemptFolder
 from workers.node.finished import send_traces
 from workers.node.output import files, sending
-from workers.node.output.files import list_files
+from workers.node.output.files import gained, list_files, record_code, take_over
 from workers.node.output.sending import carry_out_decision, output_state, upload_finished, upload_output
-from workers.node.output.working_folder import gained, record_code, take_over
 from workers.node.preparation.orders import CannotRunHere, lay_out_code
 from workers.node.server_client import ServerClient
 from workers.transport.node_config import NodeConfig, make_home

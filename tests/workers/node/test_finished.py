@@ -17,9 +17,8 @@ from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from tests.workers.stream import KEY, ORDER, fill
 from trainyard.contract.desired import Desired, DesiredAttempt
-from trainyard.contract.keys import down_key, report_key
 from trainyard.contract.reports import AttemptReport
-from trainyard.contract.seals import seal
+from trainyard.contract.seals import down_key, report_key, seal
 from trainyard.contract.statuses import Phase, WantedPhase
 from workers.attempt.documents import StartRequest
 from workers.attempt.folder import AttemptFolder

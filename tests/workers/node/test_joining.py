@@ -16,7 +16,7 @@ from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from tests.workers.web import Site, serve_site
 from trainyard.contract.base import JsonObject
-from trainyard.contract.keys import new_key
+from trainyard.contract.seals import new_key
 from workers.node.main import address_towards, find_config, main, parse
 from workers.node.server_client import ServerClient, _may_follow
 from workers.transport.node_config import NodeConfig, load_config, make_home, node_home, store_config

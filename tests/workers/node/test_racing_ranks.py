@@ -16,17 +16,17 @@ from pathlib import Path
 import pytest
 
 from tests.workers.web import Site, serve_site
-from trainyard.contract.keys import new_key
 from trainyard.contract.limits import UPLOAD_PART_BYTES
 from trainyard.contract.orders import Order
+from trainyard.contract.seals import new_key
 from trainyard.spec.sections.environment import EnvironmentSection
 from trainyard.spooling import plain_files
 from trainyard.spooling.held_folder import remove_tree
 from trainyard.spooling.reader import SpoolReader
 from workers.attempt.folder import AttemptFolder
 from workers.node.finished import send_traces
+from workers.node.output.files import record_code, take_over
 from workers.node.output.sending import carry_out_decision, upload_output
-from workers.node.output.working_folder import record_code, take_over
 from workers.node.server_client import ServerClient
 from workers.node.worker import sweep
 from workers.sandbox.node import NO_ISOLATION, hand_over

@@ -12,8 +12,8 @@ import redis
 from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from tests.workers.web import Site, serve_site
-from trainyard.contract.calls.joining import REMOVED_EXIT_CODE
-from trainyard.contract.keys import new_key
+from trainyard.contract.calls import REMOVED_EXIT_CODE
+from trainyard.contract.seals import new_key
 from workers.node.server_client import ServerClient, ServerClock
 from workers.transport.node_config import NodeConfig
 

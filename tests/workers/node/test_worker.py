@@ -11,7 +11,7 @@ import pytest
 
 from tests.workers.control import ControlledNode
 from tests.workers.web import Site, serve_site
-from trainyard.contract.keys import new_key
+from trainyard.contract.seals import new_key
 from workers.node.server_client import ServerClient
 from workers.node.worker import sweep
 from workers.transport.node_config import NodeConfig, checkpoints_root

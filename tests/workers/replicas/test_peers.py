@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.contract.keys import new_key
-from trainyard.contract.seals import seal
+from trainyard.contract.seals import new_key, seal
 from workers.replicas.folders import MemoryFolder
 from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.replicas.sending import PeerConnection, PeerFailed, StatePart, part_scope, read_line

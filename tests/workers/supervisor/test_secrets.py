@@ -12,8 +12,8 @@ from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode
 from tests.workers.web import Site, serve_site
 from trainyard.contract.base import JsonObject
-from trainyard.contract.calls.secrets import GivenSecret, GivenSecrets, secrets_scope
-from trainyard.contract.locks import lock
+from trainyard.contract.calls import GivenSecret, GivenSecrets, secrets_scope
+from trainyard.contract.seals import lock
 
 TOKEN, KEY = "hf_abcdefghij0123456789", "-----BEGIN KEY-----\nMIIEvQIBADANBgkqh\n-----END KEY-----"
 SCRIPT = """

@@ -9,8 +9,7 @@ import pytest
 from tests.workers.control import ControlledNode, until
 from tests.workers.junk import JUNK
 from trainyard.contract.base import JsonObject, to_builtins
-from trainyard.contract.keys import INSPECT, NUDGE, new_key, node_queue
-from trainyard.contract.seals import command_scope, seal
+from trainyard.contract.seals import INSPECT, NUDGE, command_scope, new_key, node_queue, seal
 from workers.machine.processes import start_of
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(3600)"

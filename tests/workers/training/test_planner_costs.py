@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from trainyard.planner.architectures import mlp as mlp_costs
-from trainyard.planner.architectures import resnet as resnet_costs
+from trainyard.planner.architectures import samples as mlp_costs
+from trainyard.planner.architectures import samples as resnet_costs
 from trainyard.planner.architectures import transformer as transformer_costs
-from trainyard.spec.strategies.costs.sections import Model, Pass
+from trainyard.spec.strategies.costs import Model, Pass
 from workers.training.recipes import gpt, mlp, resnet, vit
 
 ROWS = 3

@@ -7,8 +7,7 @@ from typing import Any
 import structlog
 
 from trainyard.contract.base import JsonObject
-from trainyard.contract.keys import down_key, new_key
-from trainyard.contract.seals import seal
+from trainyard.contract.seals import down_key, new_key, seal
 from workers.transport.desired_reader import DesiredReader
 
 KEY = new_key()

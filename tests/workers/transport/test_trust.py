@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from dashboard.tls import folder
-from trainyard.contract.calls.joining import JoinToken, pinned, unpinned
-from trainyard.contract.keys import broker_url
+from trainyard.contract.calls import JoinToken, pinned, unpinned
+from trainyard.contract.seals import broker_url
 from trainyard.rest.trust import AUTHORITIES, certificates_in, fingerprint_of
 from workers.transport.node_config import CannotStart
 from workers.transport.trust import Trust, UnknownAuthority

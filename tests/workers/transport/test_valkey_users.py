@@ -16,7 +16,7 @@ from runs.models import Node
 from runs.rights import valkey_users
 from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode, until
-from trainyard.contract.keys import new_key, stream_key, up_key
+from trainyard.contract.seals import new_key, stream_key, up_key
 from workers.transport.node_config import NodeConfig, store_config
 
 SCRIPT = "for step in range(20): print(step, flush=True)"

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from trainyard.cli.screen import Screen
-from trainyard.contract.sessions.documents import FRAME_BYTES, FrameKind, SessionWish
+from trainyard.contract.sessions import FRAME_BYTES, FrameKind, SessionWish
 from trainyard.rest.client import Client
 from trainyard.rest.session import CHANNEL, Session, opened
 

@@ -1,9 +1,10 @@
-"""Answers of the REST API about secrets, the data of people, and the places of a project's data. The client does not
-need what is ``NotRequired``: an older server may lack it."""
+"""Answers of the REST API about people, about the audit, and about datasets."""
 
 from typing import Annotated, NotRequired, TypedDict
 
 from msgspec import Meta
+
+from trainyard.contract.base import JsonObject
 
 
 class Secret(TypedDict):
@@ -72,3 +73,89 @@ class Removal(TypedDict):
 
 class Removals(TypedDict):
     items: list[Removal]
+
+
+class AuditRow(TypedDict):
+    sequence: Annotated[int, Meta(description="its number in the chain, from 1 without gaps")]
+    at: str
+    actor: Annotated[str, Meta(description="empty: nobody was signed in")]
+    token: Annotated[str, Meta(description="id and name; empty: a session, or none")]
+    address: str
+    action: str
+    object: str
+    project: str
+    before: Annotated[JsonObject | None, Meta(description="by row, the fields that changed; secrets are hidden")]
+    after: JsonObject | None
+    result: Annotated[str, Meta(description="ok, refused: why, or failed: why")]
+    repeats: Annotated[int, Meta(description="refused tries that were alike and are one row")]
+    previous_hash: str
+    hash: str
+    is_pseudonymous: Annotated[
+        bool, Meta(description="somebody who was erased stands in it: its hash is of other words")
+    ]
+
+
+class Fault(TypedDict):
+    sequence: Annotated[int, Meta(description="the first row that does not fit; 0: the head of the chain")]
+    sentence: str
+
+
+class Verdict(TypedDict):
+    intact: bool
+    first: int
+    last: int
+    rows: int
+    hash: Annotated[str, Meta(description="of the last row: keep it elsewhere to find a chain that was written anew")]
+    fault: Fault | None
+
+
+class Dataset(TypedDict):
+    id: str
+    name: str
+    project: str
+    cluster: str
+    source: str
+    location: str
+    options: JsonObject
+    recipe: Annotated[str, Meta(description="that reads it")]
+    state: Annotated[str, Meta(description="waiting, checking, ready or failed")]
+    problem: str
+    size_bytes: int | None
+    num_rows: int | None
+    digest: str
+    checked_by: Annotated[str | None, Meta(description="the node that looked, or looks")]
+    checked_at: str | None
+    created_by: NotRequired[str | None]
+    created_at: NotRequired[str]
+
+
+class Restored(TypedDict):
+    """An attempt that went on from a checkpoint."""
+
+    run: str
+    attempt: int | None
+    at: NotRequired[str]
+
+
+class Checkpoint(TypedDict):
+    name: NotRequired[Annotated[str, Meta(description="its folder's")]]
+    step: int
+    fence: NotRequired[int]
+    attempt: Annotated[int | None, Meta(description="the number of the attempt that took it")]
+    state: Annotated[str, Meta(description="valid, deleted, invalid, missing or late")]
+    valid: NotRequired[Annotated[bool, Meta(description="whether a training may go on from it")]]
+    why: NotRequired[Annotated[str, Meta(description="why it is invalid or missing")]]
+    bytes: int | None
+    num_files: NotRequired[int | None]
+    world_size: NotRequired[int | None]
+    degrees: NotRequired[dict[str, int]]
+    took_s: float | None
+    stall_s: NotRequired[float | None]
+    key_version: NotRequired[
+        Annotated[int, Meta(description="of the project's storage key that it is encrypted with; 0: it is not")]
+    ]
+    at: str
+    rank: int | None
+    node: str
+    deleted_at: NotRequired[str | None]
+    restored_by: list[Restored]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trainyard.spec.strategies.costs.sections import Pass, Section
+from trainyard.spec.strategies.costs import Pass, Section
 from trainyard.spec.strategies.messages import WHOLE
 
 INDEX = 8  # bytes of a token, or of a class, in a batch

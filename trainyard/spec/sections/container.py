@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.values.code import FileInCode
 from trainyard.spec.values.fields import Part, what_field
-from trainyard.spec.values.secrets import SecretReference, read_reference
+from trainyard.spec.values.references import SecretReference, read_reference
 
 SECTION = "environment.container"
 ARCHIVES = ("oci-archive:", "docker-archive:")

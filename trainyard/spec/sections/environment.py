@@ -12,7 +12,7 @@ from trainyard.spec.problems import Problem, show
 from trainyard.spec.sections.container import Container, ContainerSection, credentials_reference
 from trainyard.spec.values.code import FileInCode, file_in_code, file_or_nothing, has_control
 from trainyard.spec.values.fields import Part, Window, what_field
-from trainyard.spec.values.secrets import SecretReference, references_in
+from trainyard.spec.values.references import SecretReference, references_in
 
 SECTION = "environment"
 # Of these a spec has one at most.

@@ -21,7 +21,7 @@ from trainyard.spec.values.fields import (
     Script,
     what_field,
 )
-from trainyard.spec.values.secrets import Secrets
+from trainyard.spec.values.references import Secrets
 
 
 def environment_field() -> Any:

@@ -10,7 +10,7 @@ from trainyard.spec.strategies.strategy import Limit, Place, Strategy
 
 if TYPE_CHECKING:
     from trainyard.spec.models import RecipeSpec
-    from trainyard.spec.strategies.costs.layout import Layout, Stage
+    from trainyard.spec.strategies.costs import Layout, Stage
 
 DATA = frozenset({"data"})
 REASON = "last: it calls the optimizer, and sets numbers in it"

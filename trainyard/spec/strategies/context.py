@@ -13,8 +13,7 @@ from trainyard.spec.strategies.strategy import Axis, Limit, Place, Strategy, som
 
 if TYPE_CHECKING:
     from trainyard.spec.models import RecipeSpec
-    from trainyard.spec.strategies.costs.layout import Layout, Stage
-    from trainyard.spec.strategies.costs.sections import Model, Section
+    from trainyard.spec.strategies.costs import Layout, Model, Section, Stage
     from trainyard.spec.strategies.mesh import Mesh
 
 PATH = "parallel.context"

@@ -9,7 +9,7 @@ from trainyard.spec.strategies.strategy import Axis, Place, Strategy
 
 if TYPE_CHECKING:
     from trainyard.spec.models import RecipeSpec
-    from trainyard.spec.strategies.costs.layout import Layout, Stage
+    from trainyard.spec.strategies.costs import Layout, Stage
     from trainyard.spec.strategies.mesh import Mesh
 
 

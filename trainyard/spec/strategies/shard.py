@@ -10,7 +10,7 @@ from trainyard.spec.strategies.strategy import Axis, Place, Strategy
 
 if TYPE_CHECKING:
     from trainyard.spec.models import RecipeSpec
-    from trainyard.spec.strategies.costs.layout import Layout, Stage
+    from trainyard.spec.strategies.costs import Layout, Stage
 
 GATHERED_BLOCKS = 2  # at once: the one that computes, and the next, fetched meanwhile
 CALLS = 400  # of each sharded block and pass: its hooks, copies into and out of what travels

@@ -14,8 +14,7 @@ from trainyard.spec.strategies.messages import Message
 
 if TYPE_CHECKING:  # at run time they import this package
     from trainyard.spec.models import RecipeSpec
-    from trainyard.spec.strategies.costs.layout import Layout, Stage
-    from trainyard.spec.strategies.costs.sections import Model, Section
+    from trainyard.spec.strategies.costs import Layout, Model, Section, Stage
     from trainyard.spec.strategies.mesh import Mesh
 
 

@@ -12,7 +12,7 @@ from trainyard.spec.strategies.strategy import Axis, Place, Strategy, some
 
 if TYPE_CHECKING:
     from trainyard.spec.models import RecipeSpec
-    from trainyard.spec.strategies.costs.layout import Layout, Stage
+    from trainyard.spec.strategies.costs import Layout, Stage
 
 CALLS = 600  # of each module that is cut: DTensor finds out what to do
 

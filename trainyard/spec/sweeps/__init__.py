@@ -5,6 +5,5 @@
 
 from trainyard.spec.sweeps.models import Budget, Dimension, Objective, Pruner, Sampler, SweepSpec
 from trainyard.spec.sweeps.overlay import overlay, trial_document
-from trainyard.spec.sweeps.parse import parse_sweep, sweep_schema
-from trainyard.spec.sweeps.probing import first_point, space_problems
+from trainyard.spec.sweeps.parse import first_point, parse_sweep, space_problems, sweep_schema
 from trainyard.spec.sweeps.space import active, grid_size, nth_of_grid, ordered

@@ -1,4 +1,4 @@
-"""From a document to a SweepSpec: the fields, and the rules across them. The base spec is checked by ``probing``."""
+"""From a document to a SweepSpec: the fields, and the rules across them. Each end of a dimension is tried."""
 
 import json
 import math
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from trainyard.contract.base import JsonObject
-from trainyard.spec.parse import refuse_unsafe
+from trainyard.spec.parse import field_problems, refuse_unsafe
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.sweeps.models import Budget, Dimension, Objective, Pruner, Sampler, SweepSpec
-from trainyard.spec.sweeps.overlay import ARGUMENTS
+from trainyard.spec.sweeps.overlay import ARGUMENTS, ENVIRONMENT, SEED, trial_document
 from trainyard.spec.sweeps.population import population_problems
-from trainyard.spec.sweeps.space import allowed, num_points, ordered
+from trainyard.spec.sweeps.space import allowed, filled, num_points, ordered
 from trainyard.spec.values.fields import Part
 
 FIXED = ("name", "project", "tags")  # what every trial of a sweep has alike
@@ -190,3 +190,67 @@ def _method_problems(spec: SweepSpec) -> Iterator[Problem]:
             yield Problem(f"space.{path}.when", f"{name} takes no conditions; accepted with them: tpe, random, grid")
     if spec.seeds > 1 and name == "population":
         yield Problem("seeds", f"{spec.seeds} does not go with the sampler population: 1")
+
+
+MOST_PROBES = 50  # values of one dimension
+COUNTING_SAMPLES = ("image-classifier", "tabular", "communication-benchmark")  # recipes without a language
+
+
+def space_problems(spec: SweepSpec, base: JsonObject) -> list[Problem]:
+    """Return what the base spec refuses: of itself, and of the values that fields vary over. Rules across fields are
+    not looked at: which values go together is known for a trial."""
+    try:
+        own = field_problems(trial_document(spec, base, 0, {}))
+    except SpecError as error:
+        own = error.errors
+    # A field that varies may be missing in the base, or have a value there that nobody uses.
+    if own := [one for one in own if one.path not in spec.space]:
+        return [Problem(f"base.{one.path}" if one.path else "base", one.message) for one in own]
+    found: list[Problem] = []
+    task = base.get("task")
+    if spec.seeds > 1 and not (isinstance(task, dict) and "recipe" in task):
+        found.append(Problem("seeds", f"{spec.seeds} needs {SEED}, which a script has not; accepted: 1"))
+    if spec.pruner.by == "tokens" and isinstance(task, dict) and task.get("recipe") in COUNTING_SAMPLES:
+        found.append(Problem("pruner.by", f"{task['recipe']} has samples and no tokens; accepted here: steps, time"))
+    for path, dimension in spec.space.items():
+        found += _of_dimension(spec, base, path, dimension)
+    return found
+
+
+def probes(dimension: Dimension) -> Iterator[object]:
+    """Yield the values at which a dimension is tried: both ends of a range, each value of a choice."""
+    if dimension.values is not None:
+        yield from dimension.values[:MOST_PROBES]
+        return
+    for bound in dimension.bounds:
+        yield int(bound) if dimension.whole else bound
+
+
+def first_point(spec: SweepSpec) -> JsonObject:
+    """Return parameters at the first value of each dimension."""
+    return filled(spec.space, lambda _, dimension: next(probes(dimension)))
+
+
+def _of_dimension(spec: SweepSpec, base: JsonObject, path: str, dimension: Dimension) -> list[Problem]:
+    conditions: JsonObject = {parent: allowed(one)[0] for parent, one in dimension.when.items()}
+    for value in probes(dimension):
+        try:
+            problems = field_problems(trial_document(spec, base, 0, {**conditions, path: value}))
+        except SpecError as error:
+            problems = error.errors
+        for problem in problems:
+            if _is_about(problem.path, path):
+                below = problem.path.removeprefix(path).strip(".") if problem.path.startswith(path) else ""
+                words = f"{below}: {problem.message}" if below else problem.message
+                shown = "" if show(value) in words else f" (with {show(value)})"
+                return [Problem(f"space.{path}", f"{words}{shown}")]
+    return []
+
+
+def _is_about(problem: str, path: str) -> bool:
+    """Return whether a problem is of the field that varies, of a part of it, or of a list or map that it belongs to."""
+    if path.startswith(ARGUMENTS):
+        return problem.startswith("task.arguments")
+    if path.startswith(ENVIRONMENT):
+        return problem.startswith("task.environment")
+    return problem == path or problem.startswith(f"{path}.") or path.startswith(f"{problem}.")

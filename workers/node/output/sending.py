@@ -14,7 +14,7 @@ from trainyard.contract.node_status import OutputState
 from trainyard.contract.orders import Order
 from workers.attempt.documents import SentOutput
 from workers.attempt.folder import AttemptFolder
-from workers.node.output import working_folder
+from workers.node.output import files
 from workers.node.output.files import FileChanged, OutputFile, list_files
 from workers.node.server_client import ServerClient, problem_of
 
@@ -32,9 +32,9 @@ def upload_output(order: Order, folder: AttemptFolder, server: ServerClient) -> 
     tried, when one is to be tried again."""
     found = list_files(folder.output)
     _send_all(order, folder, server, found.entries, found.left_out)
-    entries = working_folder.gained(folder)
+    entries = files.gained(folder)
     if entries:
-        server.report_gained(order.run, order.fence, working_folder.gained_files(entries))
+        server.report_gained(order.run, order.fence, files.gained_files(entries))
     if not entries and not folder.output_sent().refused:
         folder.decided_mark.touch()
     folder.uploaded_mark.touch()
@@ -57,18 +57,18 @@ def carry_out_decision(decision: str, order: Order, folder: AttemptFolder, serve
         # The server may take by now what it did not take then.
         folder.record_output(SentOutput(folder.output_sent().sent))
         found = list_files(folder.output)
-        kept = [one._replace(name=f"{working_folder.PREFIX}/{one.name}") for one in working_folder.gained(folder)]
+        kept = [one._replace(name=f"{files.PREFIX}/{one.name}") for one in files.gained(folder)]
         _send_all(order, folder, server, [*found.entries, *kept], found.left_out)
         if folder.output_sent().refused:
-            server.report_gained(order.run, order.fence, working_folder.gained_files(working_folder.gained(folder)))
+            server.report_gained(order.run, order.fence, files.gained_files(files.gained(folder)))
             return
-    server.report_gained(order.run, order.fence, working_folder.gained_files([]))
+    server.report_gained(order.run, order.fence, files.gained_files([]))
     folder.decided_mark.touch()
 
 
 def report_taken(order: Order, folder: AttemptFolder, server: ServerClient) -> None:
     """Report that a later attempt has what was left in the working folder. Raises httpx.HTTPError."""
-    server.report_gained(order.run, order.fence, working_folder.gained_files([]))
+    server.report_gained(order.run, order.fence, files.gained_files([]))
     if not folder.output_sent().refused:
         folder.decided_mark.touch()
     folder.taken_mark.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Preparation of an order on this node: its code, its interpreter, its secrets. All is there before anything starts, or
 the order is refused in words; a spare node prepares for runs that may come."""
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -17,12 +18,11 @@ from trainyard.contract.desired import StandbyRun
 from trainyard.contract.orders import Locked, Order
 from trainyard.spec.sections.environment import secret_references
 from trainyard.spec.sections.tasks import code_program
-from trainyard.spooling.held_folder import remove_tree
+from trainyard.spooling.held_folder import HeldFolder, remove_tree
 from workers.attempt.folder import AttemptFolder
-from workers.containers.probing import find_podman, podman_environment
-from workers.containers.removal import remove_leftovers
+from workers.containers.podman import find_podman, podman_environment, remove_leftovers
 from workers.environments.documents import NodeTools
-from workers.environments.pip_configuration import configuration
+from workers.environments.pip_files import configuration
 from workers.environments.store import EnvironmentStore
 from workers.node.server_client import ServerClient
 from workers.sandbox.node import NO_ISOLATION, Isolation
@@ -262,3 +262,15 @@ def _on_path(names: Iterable[str], path: str) -> list[Path]:
 def _first(candidates: Iterable[Path], isolation: Isolation) -> str:
     usable = (os.fspath(one) for one in candidates if os.access(one, os.X_OK) and one.is_file())
     return next((one for one in usable if not isolation.problem_of(one)), "")
+
+
+FOLDER = "user/torch_extensions"  # torch's place below XDG_CACHE_HOME
+
+
+def remove_locks(cache: Path) -> None:
+    """Remove the locks of compilations; the caller knows that no rank of the project compiles here. torch's lock is a
+    file that its holder removes: that of a rank which was killed would keep all later ones waiting for ever."""
+    with contextlib.suppress(OSError), HeldFolder.open(cache) as held:
+        for name in [name for name, _ in held.walk(below=FOLDER) if name.endswith("/lock")]:
+            held.remove(name)
+            log.info("compilation.lock_removed", name=name)

@@ -13,7 +13,7 @@ import psutil
 
 import trainyard
 from trainyard.contract.base import encode
-from trainyard.contract.calls.secrets import GivenSecret
+from trainyard.contract.calls import GivenSecret
 from trainyard.contract.orders import Go, MemoryOrder, Order
 from trainyard.formats.addresses import HOSTS
 from trainyard.formats.words import listed

@@ -25,8 +25,7 @@ from workers.attempt.folder import AttemptFolder
 from workers.machine.gpus import gpus_of
 from workers.machine.processes import descendants_of, identify
 from workers.supervisor.ranks.state import RankState
-from workers.supervisor.records.folder_watch import FolderWatch
-from workers.supervisor.records.log_tail import ROOM_WAIT_S, LogTail
+from workers.supervisor.records.log_tail import ROOM_WAIT_S, FolderWatch, LogTail
 from workers.supervisor.records.rule_watch import RuleWatch
 
 # Event files of TensorBoard that ranks write while they train, as records of the run: no line of the script changes.

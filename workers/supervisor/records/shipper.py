@@ -12,10 +12,9 @@ from typing import Any
 import redis
 import structlog
 
-from trainyard.contract.keys import stream_key
 from trainyard.contract.limits import STREAM_LIMIT_BYTES, STREAM_LIMIT_ENTRIES
 from trainyard.contract.orders import Order
-from trainyard.contract.seals import frames_scope, mac
+from trainyard.contract.seals import frames_scope, mac, stream_key
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.reader import PassedFile, RawFrame, SpoolReader
 from trainyard.spooling.writer import Files, spool_files, spool_path

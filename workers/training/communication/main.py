@@ -22,7 +22,7 @@ from workers.training.communication import exchanges
 from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.exchanges import NUM_WARM_UPS, LinearFit, Points, bus_factor, make_exchange, timed
 from workers.training.group import RankPlace, choose_device, gather_all, num_threads
-from workers.training.measuring.progress import with_unit
+from workers.training.measuring.measures import with_unit
 from workers.training.metrics import Metrics, facts_record
 
 NUM_SWEEPS = 15

@@ -12,7 +12,24 @@ import torch.nn.functional as F
 from torch import nn
 
 from workers.training.recipes.parts import Chain, refuse_sizes
-from workers.training.recipes.width_transfer import score_scale
+
+OPTIMIZERS = ("adamw", "sgd")  # for which the table has a column
+
+
+def rate_scale(parameter: str, ratio: float, optimizer: str) -> float:
+    """Return by what the learning rate of a parameter is multiplied, by its name in the whole model."""
+    if parameter == "head.weight":
+        return 1 / ratio
+    is_in_block = not parameter.startswith("embedding.") and "norm" not in parameter
+    if optimizer == "sgd":
+        return 1.0 if is_in_block else ratio
+    return 1 / ratio if is_in_block else 1.0
+
+
+def score_scale(ratio: float) -> float:
+    """Return what attention scores are multiplied by, which are divided by the root of the width of a head already."""
+    return 1 / math.sqrt(ratio)
+
 
 ROTARY_BASE = 10_000.0
 MLP_RATIO = 2  # at a few hundred steps, 4 learns no better and takes a third more time

@@ -8,8 +8,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, Pr
 from trainyard.spec.sections import tasks as spec
 from workers.training.data.samples import Samples, load_samples
 from workers.training.recipes import ModelDocument, resnet, vit
-from workers.training.recipes.alike import Alike
-from workers.training.recipes.parts import run_of
+from workers.training.recipes.parts import Alike, run_of
 from workers.training.recipes.sample_task import SampleTask
 
 

@@ -20,9 +20,8 @@ from workers.training.data.corpus import TOKENIZER, Corpus, Tokens, load_corpus
 from workers.training.data.fetching.problems import shown
 from workers.training.data.problems import DataProblem
 from workers.training.recipes import ModelDocument
-from workers.training.recipes.gpt import GPT, Shape
+from workers.training.recipes.gpt import GPT, Shape, rate_scale
 from workers.training.recipes.parts import keep_part
-from workers.training.recipes.width_transfer import rate_scale
 
 VALIDATION_TOKENS = 8192
 DESCRIBED = {"source", "location", "tokens", "vocabulary"}  # of task.data, beside the weights

@@ -7,8 +7,8 @@ from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, Ro
 from trainyard.spec.sections import tasks as spec
 from workers.training.data.samples import Samples, load_samples
 from workers.training.recipes import ModelDocument
-from workers.training.recipes.alike import Alike
 from workers.training.recipes.mlp import MLP, Shape
+from workers.training.recipes.parts import Alike
 from workers.training.recipes.sample_task import SampleTask
 
 

@@ -13,8 +13,7 @@ from workers.replicas.folders import MemoryFolder, NoRoom, ReplicaPlan, RunMemor
 from workers.training.build import Training
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, StoredFile, parse_manifest
 from workers.training.checkpoints.pieces import Region
-from workers.training.checkpoints.reading import CheckpointReader, intersection, sha256_of
-from workers.training.checkpoints.restoring import Found, refuse_other_model
+from workers.training.checkpoints.reading import CheckpointReader, Found, intersection, refuse_other_model, sha256_of
 from workers.training.checkpoints.state import Parameters, is_same_mesh, regions_to_read
 from workers.training.checkpoints.store import Candidate, Mark, Store, find
 from workers.training.group import gather_all

@@ -22,8 +22,8 @@ from workers.training.checkpoints.manifest import MANIFEST, Damaged, read_manife
 from workers.training.checkpoints.store import Store
 from workers.training.group import RankPlace, gather_all
 from workers.training.loop import kept_random_state, settle, take_step
+from workers.training.measuring.measures import with_unit
 from workers.training.measuring.memory import PeakMemory, share_of_memory
-from workers.training.measuring.progress import with_unit
 from workers.training.mesh import Mesh, share_batch
 from workers.training.metrics import Metrics
 from workers.training.passes import PlainPasses

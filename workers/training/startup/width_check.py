@@ -19,8 +19,7 @@ from trainyard.spec.sections.tasks import LanguageModelTask
 from workers.training.loop import kept_random_state
 from workers.training.metrics import Reports, facts_record
 from workers.training.optimizing.optimizers import make_optimizer, set_rate
-from workers.training.recipes.gpt import GPT, Attention, Shape
-from workers.training.recipes.width_transfer import OPTIMIZERS, rate_scale
+from workers.training.recipes.gpt import GPT, OPTIMIZERS, Attention, Shape, rate_scale
 
 LAYERS, HEADS, CONTEXT, VOCABULARY, ROWS = 2, 4, 32, 256, 8
 WIDTHS, STEPS = (64, 128, 256, 512), 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from runs.engines.cluster_settings.secrets import secret_of
+from runs.engines.cluster_settings.settings import secret_of
 from runs.models import Cluster, Node
 from tests.cast import Cast
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.test import Client
 
-from runs.engines.cluster_settings.secrets import secret_of
+from runs.engines.cluster_settings.settings import secret_of
 from runs.models import Cluster, Node
 from tests.cast import Cast
 from tests.runs.engines.sagemaker.test_settings import WELL

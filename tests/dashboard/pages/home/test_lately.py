@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.pages.home.lately import since_last_visit
+from dashboard.pages.home.views import since_last_visit
 from runs.models import Run, RunTime, User
 from runs.records.time_use.split import NAMES
 from runs.values.status import Status

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from dashboard.pages.shared.bands import band_panels
+from dashboard.pages.shared.chart_runs import band_panels
 from runs.models import Project, Run, User
 from runs.records.media import store
 from runs.records.media.store import Item, Totals

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dashboard.pages.shared.run_offers import Offers, offers_of
+from dashboard.pages.shared.run_rows import Offers, offers_of
 from runs.models import Run
 from runs.values.status import Status, Wanted
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runs.api.metrics import curves
+from runs.api.metrics import columns
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
 from runs.models import Run
@@ -67,7 +67,7 @@ def test_without_a_word_or_in_a_browser_the_answer_is_json(mate: Api, run: Run) 
 
 
 def test_relative_seconds_count_from_the_start_of_the_run(mate: Api, run: Run) -> None:
-    start = curves.origin_of(run)
+    start = columns.origin_of(run)
     logged(run, *((step, start + step, 0.0) for step in range(10)), name="since")
     answer = mate("GET", f"/runs/{run.pk}/series/data?name=since&x=relative&from=3&to=5").json()
     assert answer["origin"] == start
@@ -96,7 +96,7 @@ def test_many_runs_come_in_one_answer(mate: Api, run: Run, make_run: Callable[..
     binary = read_columns(mate("GET", path, Accept=COLUMNS).content)
     assert [(part["run"], part["step"].size) for part in binary["series"]] == [(run.pk, 100), (other.pk, 3)]
     origins = mate("GET", f"{path}&x=relative").json()["origins"]
-    assert origins == {one.pk: curves.origin_of(one) for one in (run, other, empty)}
+    assert origins == {one.pk: columns.origin_of(one) for one in (run, other, empty)}
 
 
 def test_the_series_of_many_runs_are_listed_in_one_answer(mate: Api, run: Run, make_run: Callable[..., Run]) -> None:
@@ -140,7 +140,7 @@ def test_too_much_for_one_answer_is_refused_with_the_limit(
     mate: Api, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged(run, *some_points(1, 20), name="other", gpu="1")
-    monkeypatch.setattr(curves, "MAX_ANSWER_POINTS", 60)
+    monkeypatch.setattr(columns, "MAX_ANSWER_POINTS", 60)
     path = f"/runs/{run.pk}/series/data"
     assert mate("GET", f"{path}?points=40").status_code == 200, "40 and 20"
     answer = mate("GET", f"{path}?points=41")
@@ -163,7 +163,7 @@ def test_nothing_is_sent_again_until_a_point_comes(
     assert first["Cache-Control"] == "private, no-cache"
     assert {"Accept", "Authorization", "Cookie"} <= set(first["Vary"].split(", "))
     with monkeypatch.context() as patch:
-        patch.delattr(curves, "curves")  # no points are read
+        patch.delattr(columns, "curves")  # no points are read
         again = mate("GET", path, If_None_Match=first["ETag"])
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
     assert again["Cache-Control"] == "private, no-cache"

@@ -15,7 +15,7 @@ from runs.models import Membership, Node, Project, Role, Run
 from tests.cast import Cast, make_attempt, make_node, make_run, make_user, spec
 from tests.checkpoints import saved, tell
 from tests.runs.api.conftest import Api
-from trainyard.contract.calls.joining import NODE_UNKNOWN
+from trainyard.contract.calls import NODE_UNKNOWN
 from trainyard.contract.seals import http_scope, mac
 from trainyard.spec import parse_spec
 

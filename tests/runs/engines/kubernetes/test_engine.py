@@ -10,8 +10,7 @@ import pytest
 from runs.causes.allocations import EndKind
 from runs.engines.findings import Finding, Probe
 from runs.engines.kubernetes.api import Api
-from runs.engines.kubernetes.doctor import examine
-from runs.engines.kubernetes.engine import KubernetesSystem
+from runs.engines.kubernetes.engine import KubernetesSystem, examine
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import JobState, Origin, SystemAway, SystemJob, SystemRefused
 from tests.kube.api_server import Kubernetes

@@ -10,8 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from runs.engines.kubernetes.doctor import FOR_KUEUE, RIGHTS
-from runs.engines.kubernetes.engine import KubernetesEngine
+from runs.engines.kubernetes.engine import FOR_KUEUE, RIGHTS, KubernetesEngine
 from runs.engines.kubernetes.manifests import job_of, release_of, secret_of, service_of
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import MachineRequest, Origin

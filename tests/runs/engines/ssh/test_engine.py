@@ -17,7 +17,7 @@ from runs.engines.ssh import engine as asking
 from runs.engines.ssh.engine import Answers, Hosts, SshEngine, SshSystem
 from runs.engines.ssh.settings import Host, SshSettings, read_host
 from tests.sshd import Sshd, running_hosts
-from trainyard.contract.calls.host_jobs import HostAnswer, HostJob, HostJobState
+from trainyard.contract.calls import HostAnswer, HostJob, HostJobState
 
 pytestmark = pytest.mark.extended  # sshd, and a process for each question
 REQUEST = MachineRequest("a1", "hello", 2, 1, ["join_one", "join_two"])

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from runs import actions
-from runs.inputs.repositories.differences import difference
-from runs.inputs.repositories.mirrors import mirrors_root
+from runs.inputs.repositories.mirrors import difference, mirrors_root
 from runs.models import CodeBundle, GitKey, Run, RunCode, bundle_of
 from runs.records.files.paths import bundle_path
 from tests.cast import Cast

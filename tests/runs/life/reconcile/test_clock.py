@@ -11,7 +11,7 @@ import pytest
 from runs.life.reconcile.clock import Hints
 from runs.serving.transport import redis
 from tests.servers import Valkey
-from trainyard.contract.keys import CHANGED_CHANNEL
+from trainyard.contract.seals import CHANGED_CHANNEL
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.cast import make_node
 from tests.runs.life.reconcile.conftest import Yard
 from tests.runs.life.reconcile.test_recovering import restarts
 from tests.voices import Voice, rank
-from trainyard.contract import keys, seals
+from trainyard.contract import seals
 
 
 def lose(yard: Yard) -> None:
@@ -268,7 +268,7 @@ def test_a_report_with_another_nodes_key_is_refused(yard: Yard) -> None:
     placement = yard.placements[0]
     scope = seals.report_scope(placement.node_id, yard.run.pk, placement.attempt.fence)
     forged = seals.seal(yard.voices[1].node.key, scope, {"at": 1, "attempt": yard.attempt.pk, "phase": "ended"})
-    redis().set(keys.report_key(placement.node_id, yard.attempt.pk), forged)
+    redis().set(seals.report_key(placement.node_id, yard.attempt.pk), forged)
     assert yard.tick() == "RUNNING"
 
 

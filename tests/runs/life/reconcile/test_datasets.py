@@ -10,10 +10,10 @@ from runs import actions
 from runs.models import Dataset, Node
 from tests.datasets import TABLE, make_dataset
 from tests.runs.life.reconcile.conftest import Yard
-from trainyard.contract import keys, seals
+from trainyard.contract import seals
 from trainyard.contract.base import to_builtins
 from trainyard.contract.inspections import Inspect, Question
-from trainyard.contract.locks import unlock
+from trainyard.contract.seals import unlock
 
 State = Dataset.State
 
@@ -24,7 +24,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
 
     def publish(task: str, queue: str, sealed: str) -> None:
-        if task == keys.INSPECT:
+        if task == seals.INSPECT:
             node = Node.objects.get(name=queue.removeprefix("node."))
             command = seals.unseal(node.key, seals.command_scope(task, node.pk), sealed, Inspect, max_age_s=60)
             assert "/data/" not in sealed, "whoever reads along reads no question"

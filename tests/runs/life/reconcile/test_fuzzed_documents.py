@@ -13,7 +13,7 @@ from runs.serving.transport import redis
 from tests.fuzzing import changed, fuzz, mutated
 from tests.runs.life.reconcile.conftest import Yard
 from tests.voices import rank
-from trainyard.contract import keys, seals
+from trainyard.contract import seals
 
 pytestmark = pytest.mark.timeout(7200)
 
@@ -34,7 +34,7 @@ CHANGES: list[dict[str, Any]] = [
 def test_any_status_of_a_node_keeps_no_other_waiting(yard: Yard) -> None:
     yard.start()
     hostile, other = (voice.node for voice in yard.voices)
-    key = keys.up_key(hostile.pk)
+    key = seals.up_key(hostile.pk)
     yard.voices[0].self_check = {"at": 1.0, "home": {"path": "/a", "free_bytes": 1}, "clock_ahead_s": 0.1, "peers": {}}
     yard.voices[0].up(yard.now)
     valid = seals.unseal(hostile.key, key, redis().get(key) or b"", dict)  # type: ignore[type-var]
@@ -53,7 +53,7 @@ def test_any_status_of_a_node_keeps_no_other_waiting(yard: Yard) -> None:
 def test_any_report_of_a_node_keeps_no_other_waiting(yard: Yard) -> None:
     yard.start()
     hostile = yard.placements[0]
-    key = keys.report_key(hostile.node_id, hostile.attempt_id)
+    key = seals.report_key(hostile.node_id, hostile.attempt_id)
     scope = seals.report_scope(hostile.node_id, hostile.attempt.run_id, hostile.attempt.fence)
     yard.say("running")
     valid = seals.unseal(hostile.node.key, scope, redis().get(key) or b"", dict)  # type: ignore[type-var]

@@ -21,7 +21,7 @@ from tests.cast import make_node, make_run
 from tests.runs.life.reconcile.conftest import Yard
 from tests.servers import Valkey
 from tests.voices import rank
-from trainyard.contract import keys
+from trainyard.contract import seals
 
 STOPPED = {"code": "stopped", "sentence": "The run was asked to stop.", "evidence": {}}
 
@@ -85,12 +85,12 @@ def test_a_start_that_was_called_off_on_its_nodes_is_placed_again(yard: Yard) ->
 def test_what_was_heard_of_ended_attempts_is_forgotten(yard: Yard) -> None:
     yard.start()
     yard.tick()
-    ended = {keys.report_key(yard.voices[0].node.pk, f"old-{number}"): "1|1" for number in range(MAX_RECORDS)}
+    ended = {seals.report_key(yard.voices[0].node.pk, f"old-{number}"): "1|1" for number in range(MAX_RECORDS)}
     redis().hset(RECEIVED_KEY, mapping=cast("dict[Any, Any]", ended))
     yard.tick()
     heard = {key.decode() for key in cast("list[bytes]", redis().hkeys(RECEIVED_KEY))}
-    live = {keys.report_key(one.node_id, one.attempt_id) for one in yard.placements}
-    assert heard == {keys.up_key(voice.node.pk) for voice in yard.voices} | live
+    live = {seals.report_key(one.node_id, one.attempt_id) for one in yard.placements}
+    assert heard == {seals.up_key(voice.node.pk) for voice in yard.voices} | live
 
 
 def test_a_node_is_told_of_ended_attempts_until_it_is_done_with_them(yard: Yard) -> None:

@@ -15,7 +15,7 @@ from runs.serving.transport import redis
 from tests.cast import spec
 from tests.runs.life.reconcile.conftest import Yard
 from tests.servers import Valkey
-from trainyard.contract import keys
+from trainyard.contract import seals
 
 SECRET = "hf_a_token_that_nobody_else_should_see"
 
@@ -31,7 +31,7 @@ def test_neither_the_down_document_nor_a_command_shows_what_the_order_holds(yard
         redis().set("the-end", 1)
         thread.join()
     text = "\n".join(seen)
-    assert "workers.tasks.nudge" in text and keys.down_key(yard.voices[0].node.pk) in text
+    assert "workers.tasks.nudge" in text and seals.down_key(yard.voices[0].node.pk) in text
     assert SECRET not in text
     for key in redis().keys("*"):  # type: ignore[union-attr]
         if redis().type(key) == b"string":

@@ -13,8 +13,7 @@ from runs.models import Event, HeldSlot, Node, Run
 from runs.presenting.runs import restarts_document
 from runs.records.metrics.models import Telemetry
 from runs.recovery.failing import RESTART_REST_LIMIT_S
-from runs.recovery.policy import LEFT_OUT_S
-from runs.recovery.words import is_behind
+from runs.recovery.policy import LEFT_OUT_S, is_behind
 from tests.cast import make_node, make_run, spec
 from tests.checkpoints import saved, tell
 from tests.runs.life.reconcile.conftest import Yard

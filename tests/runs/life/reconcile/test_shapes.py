@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from runs import actions
-from runs.ingest.dead_letters import Letters
 from runs.ingest.rounds import store_samples
+from runs.ingest.troubles import Letters
 from runs.life import reconcile
 from runs.models import JoinToken, Node
 from runs.models.access import digest_of
@@ -18,7 +18,7 @@ from runs.records.metrics.models import DeadLetter, NodeSample
 from runs.serving.transport import redis
 from tests.runs.life.reconcile.conftest import Yard
 from tests.voices import Voice, rank
-from trainyard.contract import keys, seals
+from trainyard.contract import seals
 
 ODD = [
     {"inventory": [1, 2]},
@@ -48,7 +48,7 @@ ODD = [
 
 def say(voice: Voice, yard: Yard, **changes: Any) -> None:
     """Send an up document with these changes in it, sealed as the node's own are."""
-    key = keys.up_key(voice.node.pk)
+    key = seals.up_key(voice.node.pk)
     document = {"at": yard.now.timestamp(), "node": voice.node.pk, "attempts": {}, **changes}
     redis().set(key, seals.seal(voice.node.key, key, document))
 
@@ -91,7 +91,7 @@ def test_an_inventory_of_another_shape_is_not_taken_and_the_node_stays_in_contac
 
 
 def test_a_document_that_is_nested_without_end_does_not_stop_the_tick(yard: Yard) -> None:
-    key = keys.up_key(yard.voices[0].node.pk)
+    key = seals.up_key(yard.voices[0].node.pk)
     body = "[" * 100_000
     redis().set(key, f"{seals.mac(yard.voices[0].node.key, key, body.encode())}.{body}")
     yard.later(1)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from runs import actions
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
-from runs.life.reconcile.tracing import TraceDocument, sentence_of
+from runs.life.reconcile.listening import TraceDocument, sentence_of
 from runs.models import Event
 from runs.records.metrics.models import Telemetry
 from tests.runs.life.reconcile.conftest import Yard

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from runs.life.watching.words import over_sentence, slow_sentences
+from runs.life.watching.slow_ranks import over_sentence, slow_sentences
 from runs.values.columns import SlowRank
 
 

@@ -16,9 +16,8 @@ from django.utils import timezone
 
 from runs.models import BrowserSession, ProviderSession
 from runs.people.identity import provider_calls
-from runs.people.identity.checking import Arrival, check_due, keep_for_checks
+from runs.people.identity.checking import EVENT, Arrival, BadLogout, check_due, end_at_providers_word, keep_for_checks
 from runs.people.identity.provider_calls import ProviderTokens, lock_tokens, open_tokens
-from runs.people.identity.provider_logout import EVENT, BadLogout, end_at_providers_word
 from runs.people.identity.providers import Provider, SignInSettings
 from runs.people.identity.sessions import begin_session
 from tests.cast import Cast

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from runs.people.identity.claims import Claims, claims_of, usernames, why_not_admitted
-from runs.people.identity.providers import Provider
+from runs.people.identity.providers import Claims, Provider, claims_of, usernames, why_not_admitted
 
 
 def provider(**changes: Any) -> Provider:

@@ -16,11 +16,10 @@ from django.test import Client
 from hypothesis import strategies as st
 from jwt.algorithms import RSAAlgorithm
 
-from runs.people.identity import provider_logout
-from runs.people.identity.claims import claims_of
+from runs.people.identity import checking
+from runs.people.identity.checking import EVENT
 from runs.people.identity.people import NotAdmitted, person_of
-from runs.people.identity.provider_logout import EVENT
-from runs.people.identity.providers import SignInSettings
+from runs.people.identity.providers import SignInSettings, claims_of
 from tests.cast import Cast
 from tests.fuzzed_requests import Asked, Sender, headers, query, texts
 from tests.fuzzing import changed, fuzz, mutated
@@ -53,7 +52,7 @@ def test_no_logout_at_a_providers_word_makes_the_server_fail(
     settings.SIGN_IN = SignInSettings(providers=(corp,))
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     public = {**json.loads(RSAAlgorithm.to_jwk(key.public_key())), "kid": "k1"}
-    monkeypatch.setattr(provider_logout, "_keys_of", lambda _: {"keys": [public]})  # else asked for over the network
+    monkeypatch.setattr(checking, "_keys_of", lambda _: {"keys": [public]})  # else asked for over the network
     now = int(time.time())
     claims = {"iss": corp.issuer, "aud": corp.client_id, "iat": now, "sub": "7", "sid": "s1", "events": {EVENT: {}}}
 

@@ -4,9 +4,19 @@ from typing import Any
 
 import pytest
 
-from runs.people.scim.documents import Email, GroupIn, GroupRef, Operation, PersonName, ScimError, UserIn
-from runs.people.scim.filters import Comparison, parse_filter
-from runs.people.scim.patching import patched_group, patched_user
+from runs.people.scim.documents import (
+    Comparison,
+    Email,
+    GroupIn,
+    GroupRef,
+    Operation,
+    PersonName,
+    ScimError,
+    UserIn,
+    parse_filter,
+    patched_group,
+    patched_user,
+)
 
 ANN = UserIn("ann@example.com", "e1", PersonName("Ann", "Archer"), [Email("ann@example.com", primary=True)], True)
 KNOWN = frozenset({"username", "externalid"})

@@ -11,11 +11,10 @@ from django.test import Client
 from runs import actions
 from runs.actions.people.ways_in import disable
 from runs.models import BrowserSession, Identity, Role, Token, User
-from runs.people.identity.claims import Claims
 from runs.people.identity.people import connect, person_of
-from runs.people.identity.providers import GroupRoleSetting, Provider, SignInSettings
+from runs.people.identity.providers import Claims, GroupRoleSetting, Provider, SignInSettings
 from runs.people.identity.sessions import begin_session
-from runs.people.scim.tokens import create_provisioning_token, revoke_provisioning_token
+from runs.people.scim.views import create_provisioning_token, revoke_provisioning_token
 from runs.rights.access import Permission, can
 from tests.cast import Cast, make_user
 from tests.runs.people.identity.test_claims import provider

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from runs.rights.audit import chain
-from runs.rights.audit.acts import Act
 from runs.rights.audit.chain import append
 from runs.rights.audit.collectors import SyslogPlace, syslog_place
-from runs.rights.audit.facts import NAMES, as_answer, as_attributes, as_written
+from runs.rights.audit.facts import NAMES, Act, as_answer, as_attributes, as_written
 
 
 def test_a_row_is_a_message_with_its_facts(db: None, settings: Any, django_capture_on_commit_callbacks: Any) -> None:

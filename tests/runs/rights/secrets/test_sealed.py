@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runs import actions
-from runs.engines.cluster_settings.secrets import SecretUnreadable, keep_secret, secret_of
+from runs.engines.cluster_settings.settings import SecretUnreadable, keep_secret, secret_of
 from runs.inputs.repositories.keys import _open_secret
 from runs.inputs.repositories.problems import RepositoryProblem
 from runs.models import Cluster, GitKey

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from runs.sweeps.analysis.best import SpaceField
 from runs.sweeps.analysis.importance import Boxes, fanova_shares, importance
-from runs.sweeps.analysis.trials import SpaceField
 from tests.sweep_trials import Trial, trial
 
 UNIT = np.ones(2)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runs.sweeps.analysis.scaling import LOST, compare, predicted, verdict
+from runs.sweeps.scaling import LOST, compare, predicted, verdict
 from trainyard.contract.answers.sweeps import ScalingSize
 
 ALONE = {"compute": 0.9, "communication": 0.0, "waiting": 0.0, "data": 0.1, "checkpoint": 0.0}

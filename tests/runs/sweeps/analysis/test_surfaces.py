@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from runs.sweeps.analysis.best import pareto_front
+from runs.sweeps.analysis.best import SpaceField, pareto_front, with_seen
 from runs.sweeps.analysis.contour import CELLS, contour
 from runs.sweeps.analysis.importance import share_of, value_at
-from runs.sweeps.analysis.trials import SpaceField, with_seen
 from tests.sweep_trials import trial
 
 RATE = SpaceField("lr", 1e-4, 1.0, is_log=True)

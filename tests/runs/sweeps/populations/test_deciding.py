@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runs.sweeps.populations.deciding import Population, verdicts
-from runs.sweeps.populations.members import Member, boundary_scores
+from runs.sweeps.populations.lineage import Member, boundary_scores
 from trainyard.spec.sweeps.models import Dimension, Sampler
 
 SPACE = {

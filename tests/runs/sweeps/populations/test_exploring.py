@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from runs.sweeps.populations.deciding import bandit, explored, fitted, intervals, moved
-from runs.sweeps.populations.members import Member, Successor
+from runs.sweeps.populations.lineage import Member, Successor
 from trainyard.spec.sweeps.models import Dimension, Sampler
 
 RATE = Dimension(low=1e-4, high=1e-1, log=True)

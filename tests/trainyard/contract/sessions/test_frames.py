@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trainyard.contract.keys import new_key
-from trainyard.contract.seals import BadSeal
-from trainyard.contract.sessions.documents import FrameKind
-from trainyard.contract.sessions.frames import Frame, FrameLock, FrameOrder
+from trainyard.contract.seals import BadSeal, new_key
+from trainyard.contract.sessions import Frame, FrameKind, FrameLock, FrameOrder
 
 KEY = new_key()
 FRAME = Frame(1, 7, FrameKind.INPUT, b"secret\n")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainyard.spec import form_fields
-from trainyard.spec.strategies.microbatches import CHUNKS, accepted_microbatches, choose_microbatches, fits
+from trainyard.spec.strategies.pipeline import CHUNKS, accepted_microbatches, choose_microbatches, fits
 
 
 def test_auto_takes_two_a_stage_as_far_as_the_batch_divides() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trainyard.spec import SpecError, parse_spec
-from trainyard.spec.values.variables import expand
+from trainyard.spec.values.references import expand
 
 ENVIRONMENT = {"RANK": "3", "TRAINYARD_OUTPUT": "/a b", "MINE": "${RANK}"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.workers.control import ControlledNode
 from trainyard.contract.base import JsonObject
-from workers.node.preparation.compiled import FOLDER, remove_locks
+from workers.node.preparation.orders import FOLDER, remove_locks
 from workers.transport.node_config import project_cache
 
 WAITS = "import time\nprint('at work', flush=True)\ntime.sleep(600)\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from workers.supervisor.records import folder_watch as watching
-from workers.supervisor.records.folder_watch import FolderWatch
+from workers.supervisor.records import log_tail as watching
+from workers.supervisor.records.log_tail import FolderWatch
 
 
 @pytest.fixture(params=["inotify", "polling"])

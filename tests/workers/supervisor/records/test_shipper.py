@@ -10,7 +10,7 @@ import redis
 
 from tests.servers import Valkey
 from tests.workers.stream import ORDER, arrived, fill, log_line, say, ship_all
-from trainyard.contract.keys import stream_key
+from trainyard.contract.seals import stream_key
 from trainyard.contract.statuses import Phase
 from trainyard.spooling.reader import last_sequences
 from workers.supervisor.contact import Contact

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tests.servers import Valkey
 from tests.workers.stream import KEY, ORDER, arrived, log_line, say, ship_all
-from trainyard.contract.keys import stream_key
 from trainyard.contract.records import Begin, Points, Record
+from trainyard.contract.seals import stream_key
 from trainyard.spooling import frames as records
 from trainyard.spooling.frames import Frame
 from trainyard.spooling.ledger import Ledger

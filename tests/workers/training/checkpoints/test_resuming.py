@@ -71,9 +71,9 @@ def read_every_region_from_the_start() -> None:
         regions = regions_to_read(*arguments)
         return {name: Region(one.whole, (0,) * len(one.whole), one.shape) for name, one in regions.items()}
 
-    from workers.training.checkpoints import restoring
+    from workers.training.checkpoints import reading
 
-    restoring.regions_to_read = shifted
+    reading.regions_to_read = shifted
 
 
 @pytest.mark.parametrize("world", [1, 2])

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 from tokenizers import Tokenizer
 
-from workers.training.data import tokens
-from workers.training.data.tokens import BYTES_AS_TEXT, chunks, encoded, lengths_of, train_tokenizer
+from workers.training.data import corpus
+from workers.training.data.corpus import BYTES_AS_TEXT, chunks, encoded, lengths_of, train_tokenizer
 
 
-def as_array(text: bytes) -> tokens.Bytes:
+def as_array(text: bytes) -> corpus.Bytes:
     return np.frombuffer(text, np.uint8)
 
 
@@ -38,6 +38,6 @@ def test_a_text_longer_than_a_chunk_is_cut_behind_its_lines() -> None:
     text = b"a line of text\n" * 40_000
     found = list(chunks(as_array(text)))
     assert len(found) == 3 and b"".join(found) == text
-    assert all(chunk.endswith(b"\n") and len(chunk) <= tokens.CHUNK_BYTES for chunk in found)
+    assert all(chunk.endswith(b"\n") and len(chunk) <= corpus.CHUNK_BYTES for chunk in found)
     tokenizer = train_tokenizer(as_array(text), 270)
     assert encode(tokenizer, text) == encode(tokenizer, b"a line of text\n") * 40_000

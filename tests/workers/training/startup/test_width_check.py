@@ -12,8 +12,7 @@ from trainyard.contract.facts import CoordinateFacts
 from trainyard.contract.records import Checkpoint, Facts
 from trainyard.spec import RecipeSpec, parse_spec
 from workers.training.optimizing.optimizers import make_optimizer, set_rate, set_weight_decay
-from workers.training.recipes.gpt import GPT, Shape
-from workers.training.recipes.width_transfer import rate_scale
+from workers.training.recipes.gpt import GPT, Shape, rate_scale
 from workers.training.startup.width_check import base_of, coordinates, growth, report_width_check
 
 WIDTHS = (32, 64, 128, 256)

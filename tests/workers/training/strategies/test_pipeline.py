@@ -9,9 +9,9 @@ from tests.workers.training.parity import distance
 from tests.workers.training.ranks import recipe_spec, tiny_spec, train_on
 from trainyard.spec import RecipeSpec, read_spec
 from trainyard.spec.sections.parallel import Pipeline
-from trainyard.spec.strategies.microbatches import CHUNKS
+from trainyard.spec.strategies.pipeline import CHUNKS
 from workers.training.recipes.gpt import GPT, Shape
-from workers.training.strategies.pipeline_plan import Plan, make_plan
+from workers.training.strategies.pipeline import Plan, make_plan
 
 TOLERANCE = 1e-4  # relative; measured 3e-7, as microbatches are added up in another order
 

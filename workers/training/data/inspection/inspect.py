@@ -26,12 +26,11 @@ from workers.training.data.problems import DataProblem
 from workers.training.data.sources import images
 from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
 from workers.training.data.sources.text import JsonLines
-from workers.training.data.storage.arrays import Array
+from workers.training.data.storage.npz_arrays import Array
 from workers.training.data.tabular.columns import Column, look_at
-from workers.training.data.tabular.features import read_features
+from workers.training.data.tabular.features import MAX_CLASSES, Targets, read_features, read_targets
 from workers.training.data.tabular.table_parts import Table
 from workers.training.data.tabular.tables import open_columns, open_table
-from workers.training.data.tabular.targets import MAX_CLASSES, Targets, read_targets
 
 # Contents of a table: its columns with their statistics, its first rows, and what is learnt of it.
 

@@ -13,9 +13,8 @@ from PIL import Image, ImageOps
 from workers.training.data.problems import DataProblem
 from workers.training.data.progress import DataProgress
 from workers.training.data.sources.files import Files, readable
-from workers.training.data.storage.arrays import Array
 from workers.training.data.storage.cache import Facts
-from workers.training.data.storage.npz_arrays import NpzArray, pick, read_npz, refuse_other_rows
+from workers.training.data.storage.npz_arrays import Array, NpzArray, pick, read_npz, refuse_other_rows
 from workers.training.data.storage.sample_files import Numbers, SamplesWriter, Split, refuse_too_few
 
 ROWS_AT_ONCE = 256

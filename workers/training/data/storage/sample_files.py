@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from workers.training.data.problems import DataProblem
-from workers.training.data.storage.arrays import Array, NpyWriter, open_array
 from workers.training.data.storage.cache import read_facts
+from workers.training.data.storage.npz_arrays import Array, NpyWriter, open_array
 
 PARTS = ("train", "validation")
 ONE_OF = 10  # rows of a class, which validates

@@ -11,13 +11,19 @@ import numpy as np
 
 from workers.training.data.progress import DataProgress
 from workers.training.data.sources.files import Files
-from workers.training.data.storage.arrays import Array, NpyWriter, open_array
 from workers.training.data.storage.cache import Facts
+from workers.training.data.storage.npz_arrays import Array, NpyWriter, open_array
 from workers.training.data.storage.sample_files import PARTS, SamplesWriter, Split, refuse_too_few
 from workers.training.data.tabular.columns import look_at, read_cells
-from workers.training.data.tabular.features import MAX_WORDS, Features, read_features
+from workers.training.data.tabular.features import (
+    MAX_CLASSES,
+    MAX_WORDS,
+    Features,
+    Targets,
+    read_features,
+    read_targets,
+)
 from workers.training.data.tabular.table_parts import Table
-from workers.training.data.tabular.targets import MAX_CLASSES, Targets, read_targets
 
 ROWS_AT_ONCE = 65_536
 

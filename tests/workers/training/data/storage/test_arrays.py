@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workers.training.data.storage.arrays import NpyWriter, open_array
+from workers.training.data.storage.npz_arrays import NpyWriter, open_array
 
 
 @pytest.mark.parametrize(("dtype", "shape"), [(np.uint8, ()), (np.float32, (3,)), (np.uint8, (3, 32, 32))])
