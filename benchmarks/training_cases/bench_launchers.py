@@ -3,23 +3,26 @@ rank to the point of the next new step, beside those of the run by torchrun's va
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import cast
 
+import pytest
+
 from benchmarks.stack import running
-from benchmarks.table import Row, middle, scaled, spread_of
-from tests.systems.launchers import LAUNCHERS, Launcher, Times, curve, times
+from benchmarks.table import Row, line, middle, number, scaled, spread_of
+from tests.systems.launchers import LAUNCHERS, PAUSE_S, Launcher, Times, curve, times
 from tests.up_process import Up
 from tests.whole.runs import Yard
 
 REPEATS = 3
 STEPS = 60
+START = "request to the first step"
+RESTART = "SIGKILL of a rank to the next new step"
 AGAINST = "torchrun's variables, warm ranks"
 
 
 class Measured:
-    """What the runs of one launcher took, or why there are none."""
+    """What the runs of one launcher took and learned, or why there are none."""
 
     def __init__(self, launcher: Launcher) -> None:
         self.launcher = launcher
@@ -33,43 +36,52 @@ class Measured:
             with self.launcher.machines(yard) as cluster:
                 self.losses = curve(yard, self.launcher, cluster, STEPS)
                 self.times = [times(yard, self.launcher, cluster) for _ in range(scaled(REPEATS))]
-        except BaseException as error:  # pytest's skip is no Exception
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            self.missing = str(error)[:300]
+        except (Exception, pytest.skip.Exception) as error:
+            self.missing, self.times = str(error)[:300], []
             yard.stop_what_is_left()
         print(f"{self.launcher.name}: {self.missing or self.times}", file=sys.stderr, flush=True)
 
-    def note(self, first: Measured) -> str:
-        if self.missing:
-            return self.missing
+    @property
+    def starts(self) -> list[float]:
+        return [one.start_s for one in self.times]
+
+    @property
+    def restarts(self) -> list[float]:
+        return [one.restart_s for one in self.times]
+
+    def compared(self, first: Measured) -> str:
+        if not (self.losses and first.losses):
+            return "not compared"
         apart = max(abs(one - other) for one, other in zip(self.losses, first.losses, strict=True))
-        same = f"{STEPS} losses " + (f"at most {apart:.1e} apart" if apart else "equal to the bit")
-        return f"{self.launcher.ran_on}; {same}"
+        return f"at most {apart:.1e} apart" if apart else "the same bits"
 
 
 def rows() -> list[Row]:
     found = [Measured(launcher) for launcher in LAUNCHERS]
-    load = os.getloadavg()[0]
     with running() as stack, Yard(cast(Up, stack)) as yard:
         for one in found:
             one.measure(yard)
-    return [row_of(one, found[0], what, load) for what in ("start", "restart") for one in found]
+    first, *_ = found
+    print_for_the_page(found)
+    starts = [row(one, first, START, one.starts, first.starts) for one in found]
+    return starts + [row(one, first, RESTART, one.restarts, first.restarts) for one in found]
 
 
-def row_of(one: Measured, first: Measured, what: str, load: float) -> Row:
-    label = "request to the first step" if what == "start" else "SIGKILL of a rank to the next new step"
-    ours, theirs = seconds(one, what), seconds(first, what)
-    note = f"{one.note(first)}; load {load:.1f}" if what == "start" else note_of_restarts(one)
-    return Row(f"{label}: {one.launcher.name}", middle(ours) if ours else None, "s",
-               middle(theirs) if theirs and one is not first else None, AGAINST if one is not first else "",
-               spread=spread_of(ours) if ours else None, note=note)  # fmt: skip
+def row(one: Measured, first: Measured, what: str, ours: list[float], theirs: list[float]) -> Row:
+    facts = [one.launcher.ran_on, f"{STEPS} losses: {one.compared(first)}"]
+    if one.times and what == RESTART:
+        facts = [f"{middle(each.steps_again for each in one.times):g} steps of {PAUSE_S:g} s are trained again"]
+    peer = middle(theirs) if theirs and one is not first else None
+    return Row(
+        f"{what}: {one.launcher.name}", middle(ours) if ours else None, "s", peer, "" if peer is None else AGAINST,
+        spread=spread_of(ours) if ours else None, note=one.missing or "; ".join(facts),
+    )  # fmt: skip
 
 
-def seconds(one: Measured, what: str) -> list[float]:
-    return [each.start_s if what == "start" else each.restart_s for each in one.times]
-
-
-def note_of_restarts(one: Measured) -> str:
-    again = [each.steps_again for each in one.times]
-    return one.missing or f"{middle(again):g} steps of 0.02 s are trained again"
+def print_for_the_page(found: list[Measured]) -> None:
+    """Print the table of docs/systems.md."""
+    print(line(("launcher", "ran on", f"{STEPS} losses", "first step, s", "after a kill, s")), file=sys.stderr)
+    for one in found:
+        seconds = [number(middle(each)) if each else "" for each in (one.starts, one.restarts)]
+        words = (one.launcher.name, one.launcher.ran_on, one.missing or one.compared(found[0]), *seconds)
+        print(line(words), file=sys.stderr)
