@@ -50,6 +50,8 @@ class Measured:
         return [one.restart_s for one in self.times]
 
     def compared(self, first: Measured) -> str:
+        if self is first:
+            return "the others are compared with these"
         if not (self.losses and first.losses):
             return "not compared"
         apart = max(abs(one - other) for one, other in zip(self.losses, first.losses, strict=True))
