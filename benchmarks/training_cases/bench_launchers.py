@@ -35,7 +35,8 @@ class Measured:
         try:
             with self.launcher.machines(yard) as cluster:
                 self.losses = curve(yard, self.launcher, cluster, STEPS)
-                self.times = [times(yard, self.launcher, cluster) for _ in range(scaled(REPEATS))]
+                repeats = scaled(REPEATS) if self.launcher.is_timed else 0
+                self.times = [times(yard, self.launcher, cluster) for _ in range(repeats)]
         except (Exception, pytest.skip.Exception) as error:
             self.missing, self.times = str(error)[:300], []
             yard.stop_what_is_left()
@@ -65,8 +66,9 @@ def rows() -> list[Row]:
             one.measure(yard)
     first, *_ = found
     print_for_the_page(found)
-    starts = [row(one, first, START, one.starts, first.starts) for one in found]
-    return starts + [row(one, first, RESTART, one.restarts, first.restarts) for one in found]
+    timed = [one for one in found if one.launcher.is_timed]
+    starts = [row(one, first, START, one.starts, first.starts) for one in timed]
+    return starts + [row(one, first, RESTART, one.restarts, first.restarts) for one in timed]
 
 
 def row(one: Measured, first: Measured, what: str, ours: list[float], theirs: list[float]) -> Row:

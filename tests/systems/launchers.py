@@ -107,6 +107,7 @@ class Launcher:
     task: Document = field(default_factory=dict)
     sections: Document = field(default_factory=dict)
     machines: Machines = local
+    is_timed: bool = True  # False: another one starts in the same way
 
 
 def needs(*requirements: str) -> Document:
@@ -121,7 +122,7 @@ LAUNCHERS = [
     Launcher("MPI", f"{TWO_NODES}, mpi4py 4.1.2 over MPICH 5.0.2", ("mpi",), {"launch": "mpi"},
              needs("mpi4py==4.1.2", "mpich==5.0.2")),
     Launcher("DeepSpeed, ZeRO 0", f"{TWO_NODES}, DeepSpeed 0.19.8", ("deepspeed", "--stage", "0"),
-             sections=DEEPSPEED, machines=deepspeed),
+             sections=DEEPSPEED, machines=deepspeed, is_timed=False),
     Launcher("DeepSpeed, ZeRO 1", f"{TWO_NODES}, DeepSpeed 0.19.8", ("deepspeed", "--stage", "1"),
              sections=DEEPSPEED, machines=deepspeed),
     Launcher("Accelerate", TWO_NODES, ("accelerate",)),
