@@ -83,8 +83,6 @@ def close(allocation: Allocation, ending: AllocationEnding | None, now: datetime
     broadcast.run_changed(attempt.run_id)
     if attempt.ended_at is None:
         request_reconcile(attempt.run_id)
-    elif attempt.run.cluster_id is not None:
-        request_schedule(attempt.run.cluster_id)
 
 
 def _end_parts(attempt: Attempt, ending: AllocationEnding | None, now: datetime) -> None:
@@ -128,6 +126,9 @@ def run_round(
         return
     _record_problem(allocations, "")
     Comparison(cluster, engine, system, jobs).follow(allocations)
+    if any(allocation.state == State.OVER for allocation in allocations):  # its machines are offered at once
+        keep_offers(cluster, engine.offers(cluster))
+        request_schedule(cluster.pk)
 
 
 def _record_problem(allocations: Sequence[Allocation], problem: str) -> None:

@@ -15,7 +15,7 @@ from runs.engines.allocating import keep_offers
 from runs.engines.allocations import secret_of
 from runs.engines.cluster_settings.settings import Offer
 from runs.engines.machine_system import JobState
-from runs.models import Allocation, Attempt, HeldSlot, JoinToken, Node, Placement, Run
+from runs.models import Allocation, Attempt, Cluster, HeldSlot, JoinToken, Node, Placement, Run
 from runs.rights.access import Forbidden, visible_nodes
 from runs.values.status import Phase
 from tests.runs.engines.conftest import Scene
@@ -66,6 +66,19 @@ def test_nodes_join_serve_and_leave(scene: Scene) -> None:
     scene.round()
     assert not Node.objects.filter(kind="left", removed_at=None).exists()
     assert Node.objects.filter(kind="offered").count() == 4
+
+
+def test_machines_that_are_given_back_are_offered_in_the_same_round(scene: Scene) -> None:
+    Cluster.objects.filter(pk=scene.cluster.pk).update(settings={"machines": 2})
+    scene.cluster.refresh_from_db()
+    scene.start()
+    assert not Node.objects.filter(kind="offered").exists()
+    scene.say("ended", ranks=[{"rank": 0, "exit_code": 0, "signal": None, "started_at": 1.0, "ended_at": 2.0}])
+    scene.tick()
+    scene.engine.change("1", state=JobState.OVER)
+    scene.round()
+    assert scene.allocation.state == State.OVER
+    assert Node.objects.filter(kind="offered").count() == 2
 
 
 def test_a_token_is_for_one_machine_of_one_attempt_once(scene: Scene) -> None:
