@@ -28,6 +28,7 @@ from workers.machine.processes import Exit
 from workers.rank_process.cold_start import why_cold
 from workers.rank_process.mpi import MpiWorld
 from workers.rank_process.run import RankPlan
+from workers.rank_process.spark import SparkCluster
 from workers.replicas.folders import PLAN, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
 from workers.sandbox.node import Isolation
 from workers.sandbox.process import TEMPORARY
@@ -141,6 +142,7 @@ def plan_rank(
         sandbox=sandbox,
         container=container,
         mpi=None if start.containers else _world_of(order, go),
+        spark=_cluster_of(order, go, address),
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 
@@ -178,6 +180,12 @@ def _world_of(order: Order, go: Go) -> MpiWorld | None:
     if "mpi" not in launchers_of(order) or order.world_size == 1 or not go.workers:
         return None
     return MpiWorld(go.workers[0], order.world_size, order.num_nodes)
+
+
+def _cluster_of(order: Order, go: Go, address: str) -> SparkCluster | None:
+    if not order.spark_secret:
+        return None
+    return SparkCluster(f"{go.master_addr}:{go.master_port}", address, order.spark_secret)
 
 
 def _with_horovod(folder: AttemptFolder) -> str:
