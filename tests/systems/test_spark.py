@@ -100,7 +100,7 @@ def test_a_killed_executor_is_named_and_the_run_goes_on(yard: Yard, tmp_path: Pa
     run_id = submit_long(yard, tmp_path, shared)
     processes_of(yard, run_id, "CoarseGrainedExecutorBackend")[0].kill()
     cause = wait_for_recovery(yard, run_id)
-    assert cause["class"] == "killed" and "lost a process of Spark (ExecutorLostFailure" in cause["sentence"], cause
+    assert cause["class"] == "killed" and "lost a process (ExecutorLostFailure" in cause["sentence"], cause
 
 
 def test_a_killed_process_of_torch_is_named_and_the_run_goes_on(yard: Yard, tmp_path: Path, shared: Path) -> None:

@@ -291,7 +291,7 @@ def _start_cold(plan: RankPlan) -> NoReturn:
     if plan.mpi is not None:
         environment = {**environment, **join_world(plan.mpi, plan.rank)}
     if plan.spark is not None:
-        environment = join_cluster(plan.spark, plan.rank, environment, plan.folder.code, plan.folder.sdk)
+        environment = join_cluster(plan.spark, plan.rank, environment, plan.folder)
     if plan.task.get("notebook"):
         environment = notebook.prepare(environment, Path.cwd(), plan.folder.output)
     if not plan.task.get("command"):  # it begins with an interpreter

@@ -13,152 +13,127 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 
+from workers.attempt.folder import AttemptFolder
 from workers.machine.processes import Exit, die_with_parent, name_process
 
 PATIENCE_S = 180.0  # in which the master begins: two virtual machines of Java start on a busy node
 POLL_EVERY_S = 0.2
-COPIED_BYTES = 1 << 16
 PARTS = __file__.removesuffix(".py") + "_"  # files of configuration beside this one
 CLASSES = {"master": "org.apache.spark.deploy.master.Master", "worker": "org.apache.spark.deploy.worker.Worker"}
 NEEDED = {
     "java": "Spark needs java, which this node lacks: install a JRE, such as Debian's openjdk-17-jre-headless",
     "spark-class": "Spark is not installed here: name pyspark in environment.requirements",
 }
-DEFAULTS = {"SPARK_WORKER_CORES": "1", "SPARK_DAEMON_MEMORY": "512m"}
-JAVAS = (b"WARN ", b"ERROR ", b"FATAL ", b"\tat ", b"Caused by: ", b"java.", b"org.")  # lines of its log
+JAVAS = (b"WARN ", b"ERROR ", b"FATAL ", b"\tat ", b"Caused by: ", b"java.", b"org.")
 
 
 class SparkCluster(msgspec.Struct, frozen=True):
-    """A cluster of the attempt. ``master``: host:port beside rank 0; ``address``: of this rank's node."""
+    """A cluster of the attempt. Its master is at ``host`` and ``port``; ``address`` is of this rank's node."""
 
-    master: str
+    host: str
+    port: int
     address: str
     secret: str
 
 
-def join_cluster(cluster: SparkCluster, rank: int, environment: Mapping[str, str], *folders: Path) -> dict[str, str]:
-    """Return the driver's environment once the master listens. Other ranks end in here, as does one without Java.
-    ``folders``: of the code and the SDK, which executors import from, too."""
-    java, path = environment.get("JAVA_HOME"), environment.get("PATH", os.defpath)
+def join_cluster(cluster: SparkCluster, rank: int, own: Mapping[str, str], attempt: AttemptFolder) -> dict[str, str]:
+    """Return the driver's environment once the master listens. Other ranks end in here, as does one without Java."""
+    java, path = own.get("JAVA_HOME"), own.get("PATH", os.defpath)
     for program, sentence in NEEDED.items():
         if shutil.which(program, path=f"{java}/bin" if java and program == "java" else path) is None:
-            _leave(sentence)
-    folder = Path(environment["TMPDIR"]) / f"spark-{rank}"
-    (folder / "conf").mkdir(mode=0o700, parents=True, exist_ok=True)
-    page_key = base64.urlsafe_b64encode(os.urandom(48)).decode()
-    settings = (
-        Path(f"{PARTS}defaults.txt")
-        .read_text()
-        .format(folder=folder, page_key=page_key, **msgspec.structs.asdict(cluster))
-    )
-    (folder / "conf" / "spark-defaults.conf").write_text(settings)
-    shutil.copy(f"{PARTS}log4j2.txt", folder / "conf" / "log4j2.properties")
+            os._exit(_say(sentence))
+    folder = attempt.temporary / f"spark-{rank}"
+    conf = folder / "conf"
+    conf.mkdir(mode=0o700, parents=True)
+    values = {"folder": folder, "page_key": base64.urlsafe_b64encode(os.urandom(48)).decode()}
+    settings = Path(f"{PARTS}defaults.txt").read_text()
+    (conf / "spark-defaults.conf").write_text(settings.format(**values, **msgspec.structs.asdict(cluster)))
+    shutil.copy(f"{PARTS}log4j2.txt", conf / "log4j2.properties")
     joined = {
         "SPARK_DAEMON_JAVA_OPTS": f"-XX:-UsePerfData -Djava.io.tmpdir={folder}",
-        **DEFAULTS,
-        **environment,
-        "SPARK_CONF_DIR": str(folder / "conf"),
+        "SPARK_WORKER_CORES": "1",
+        **own,
+        "SPARK_CONF_DIR": str(conf),
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_LOCAL_IP": "127.0.0.1",  # of the web pages
         "SPARK_WORKER_DIR": str(folder / "work"),
-        "PYTHONPATH": os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), *map(str, folders)])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [own.get("PYTHONPATH"), str(attempt.code), str(attempt.sdk)])),
     }
-    driver = os.getpid()
     if rank != 0:
-        _leave(_Daemons(cluster, joined).serve())
-    if os.fork() == 0:
-        try:
-            die_with_parent(signal.SIGKILL, driver)
-            name_process("ty-spark")
-            _say(_Daemons(cluster, joined).serve(has_master=True))
-        except BaseException as error:
-            _say(f"Spark's processes failed: {error!r}")
-        finally:
-            os.kill(driver, signal.SIGKILL)
-            os._exit(1)
-    with contextlib.suppress(TimeoutError):  # the helper says why, and ends us
-        _reach(cluster.master).close()
-    return joined
+        os._exit(_say(_serve(cluster, joined, has_master=False)))
+    driver = os.getpid()
+    if os.fork() != 0:
+        _reach(cluster, {})  # the child ends us where it does not come
+        return joined
+    try:
+        die_with_parent(signal.SIGKILL, driver)
+        name_process("ty-spark")
+        _say(_serve(cluster, joined, has_master=True))
+    except BaseException as error:
+        _say(f"Spark's processes failed: {error!r}")
+    finally:
+        os.kill(driver, signal.SIGKILL)
+        os._exit(1)
 
 
-class _Daemons:
-    """Spark's processes that run beside a rank. They end with the process that makes this."""
-
-    def __init__(self, cluster: SparkCluster, environment: Mapping[str, str]) -> None:
-        self._cluster, self._environment = cluster, environment
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._copied: dict[Path, int] = {}
-
-    def serve(self, *, has_master: bool = False) -> str:
-        """Return why it is over: empty where the driver has ended."""
-        host, _, port = self._cluster.master.rpartition(":")
-        if has_master:
-            self._start("master", "--host", host, "--port", port)
-        try:
-            master = _reach(self._cluster.master, self._why_ended)
-        except TimeoutError as error:
-            return self._why_ended() or str(error)
-        self._start("worker", "--host", self._cluster.address, f"spark://{self._cluster.master}")
-        while not (why := self._why_ended()):
-            if select.select([] if has_master else [master], [], [], POLL_EVERY_S)[0]:  # it closed the connection
-                master.close()
-                try:
-                    master = socket.create_connection((host, int(port)), PATIENCE_S)
-                except OSError:  # it is gone
-                    return ""
-            self._copy_errors()
-        return why
-
-    def _start(self, name: str, *words: str) -> None:
-        parent = os.getpid()
-        self._running[name] = subprocess.Popen(
-            ["spark-class", CLASSES[name], "--webui-port", "0", *words],
-            env=self._environment, preexec_fn=lambda: die_with_parent(signal.SIGKILL, parent),
-        )  # fmt: skip
-
-    def _why_ended(self) -> str:
-        for name, process in self._running.items():
-            if (code := process.poll()) is not None:
-                ending = Exit(None, -code) if code < 0 else Exit(code, None).through_shell()
-                how = f"by {signal.Signals(ending.signal).name}" if ending.signal else f"with exit code {code}"
-                return f"Spark's {name} ended {how}"
-        return ""
-
-    def _copy_errors(self) -> None:
-        """Copy what Java wrote in executors into the rank's log. What Python prints there Spark sends to the driver."""
-        for path in Path(self._environment["SPARK_WORKER_DIR"]).glob("*/*/stderr"):
+def _serve(cluster: SparkCluster, environment: Mapping[str, str], *, has_master: bool) -> str:
+    """Run Spark's processes beside a rank, which end with this one. Return why it is over: empty where the driver has
+    ended."""
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    copied: dict[Path, int] = {}
+    if has_master:
+        running["master"] = _start("master", environment, "--host", cluster.host, "--port", str(cluster.port))
+    if (master := _reach(cluster, running)) is None:
+        return _why_ended(running) or f"Spark's master at {cluster.host}:{cluster.port} was not reached"
+    url = f"spark://{cluster.host}:{cluster.port}"
+    running["worker"] = _start("worker", environment, "--host", cluster.address, url)
+    while not (why := _why_ended(running)):
+        if select.select([] if has_master else [master], [], [], POLL_EVERY_S)[0]:
+            return ""  # the master closes the connection as it ends
+        for path in Path(environment["SPARK_WORKER_DIR"]).glob("*/*/stderr"):
             with contextlib.suppress(OSError), path.open("rb") as file:
-                file.seek(self._copied.get(path, 0))
-                lines = file.read(COPIED_BYTES).splitlines(keepends=True)
-                self._copied[path] = file.tell()
-                os.write(2, b"".join(line for line in lines if line.startswith(JAVAS)))
+                file.seek(copied.get(path, 0))
+                lines = file.read(1 << 16).splitlines(keepends=True)
+                copied[path] = file.tell()
+                os.write(2, b"".join(line for line in lines if line.startswith(JAVAS)))  # Spark sends the driver others
+    return why
 
 
-def _reach(master: str, is_over: Callable[[], object] = lambda: False) -> socket.socket:
-    """Return a connection to the master, whose end is the driver's. Raises TimeoutError, too where it is over."""
-    host, _, port = master.rpartition(":")
+def _start(name: str, environment: Mapping[str, str], *words: str) -> subprocess.Popen[bytes]:
+    parent = os.getpid()
+    return subprocess.Popen(
+        ["spark-class", CLASSES[name], "--webui-port", "0", *words],
+        env=environment, preexec_fn=lambda: die_with_parent(signal.SIGKILL, parent),
+    )  # fmt: skip
+
+
+def _why_ended(running: Mapping[str, subprocess.Popen[bytes]]) -> str:
+    for name, process in running.items():
+        if (code := process.poll()) is not None:
+            ending = Exit(None, -code) if code < 0 else Exit(code, None).through_shell()
+            how = f"by {signal.Signals(ending.signal).name}" if ending.signal else f"with exit code {code}"
+            return f"Spark's {name} ended {how}"
+    return ""
+
+
+def _reach(cluster: SparkCluster, running: Mapping[str, subprocess.Popen[bytes]]) -> socket.socket | None:
+    """Return a connection to the master; None where none comes, or one of those that run has ended."""
     deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline and not is_over():
+    while time.monotonic() < deadline and not _why_ended(running):
         with contextlib.suppress(OSError):
-            return socket.create_connection((host, int(port)), PATIENCE_S)
+            return socket.create_connection((cluster.host, cluster.port), PATIENCE_S)
         time.sleep(POLL_EVERY_S)
-    raise TimeoutError(f"Spark's master at {master} was not reached")
+    return None
 
 
-def _leave(sentence: str) -> NoReturn:
-    _say(sentence)
-    sys.stderr.flush()
-    os._exit(1 if sentence else 0)
-
-
-def _say(sentence: str) -> None:
+def _say(sentence: str) -> int:
+    """Write it to the rank's log, and return the exit code that goes with it."""
     if sentence:
         os.write(2, f"Trainyard: {sentence}.\n".encode())
+    return 1 if sentence else 0

@@ -14,9 +14,11 @@ import pytest
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
+from workers.attempt.folder import AttemptFolder
 from workers.rank_process.spark import SparkCluster, join_cluster
-rank, port, code = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-joined = join_cluster(SparkCluster(f"127.0.0.1:{port}", "127.0.0.1", "a secret"), rank, dict(os.environ), code)
+rank, port, folder = int(sys.argv[1]), sys.argv[2], AttemptFolder(Path(sys.argv[3]))
+folder.temporary.mkdir()
+joined = join_cluster(SparkCluster("127.0.0.1", int(port), "127.0.0.1", "a secret"), rank, dict(os.environ), folder)
 print(joined["SPARK_WORKER_CORES"], joined["PYTHONPATH"].split(":")[1], flush=True)
 time.sleep(float(sys.argv[4]))
 """
@@ -78,11 +80,13 @@ def port() -> int:
 def test_the_other_ranks_are_workers_until_the_driver_has_ended(tmp_path: Path, port: int) -> None:
     driver, other = Rank(tmp_path / "0", 0, port, lasts_s=3), Rank(tmp_path / "1", 1, port)
     assert driver.process.stdout is not None
-    assert driver.process.stdout.readline() == f"1 {tmp_path / '0'}\n"  # modules beside the script are executors', too
+    assert (
+        driver.process.stdout.readline() == f"1 {tmp_path / '0' / 'code'}\n"
+    )  # modules beside the script are executors', too
     other.wait_for_words("ERROR Executor: no memory\n")
     assert "printed" not in (other.folder / "stderr").read_text()
     assert (driver.end(), other.end()) == (0, 0)
-    settings = tmp_path / "0" / "spark-0" / "conf" / "spark-defaults.conf"
+    settings = tmp_path / "0" / "tmp" / "spark-0" / "conf" / "spark-defaults.conf"
     assert "spark.authenticate.secret a secret\n" in settings.read_text()
     assert settings.parent.stat().st_mode & 0o77 == 0, "others read the secret"
     with pytest.raises(OSError):

@@ -116,8 +116,7 @@ def plan_rank(
         task_own = order.spec["task"].get("environment") or {}
         own = container_variables(own, task_own) | visible_devices(order, task_own)
     torchrun = variables.torchrun_variables(local_rank, order=order, go=go, folder=folder)
-    is_distributed = variables.is_distributed(order)
-    own = own | torchrun if is_distributed else {name: own[name] for name in own if name not in torchrun}
+    own = own | torchrun if variables.is_distributed(order) else {name: own[name] for name in own if name not in torchrun}
     own |= contract_variables(launchers_of(order), _place_of(local_rank, order, go))
     if "horovod" in launchers_of(order):
         own["PYTHONPATH"] = os.pathsep.join(filter(None, [_with_horovod(folder), own.get("PYTHONPATH")]))
@@ -142,7 +141,7 @@ def plan_rank(
         sandbox=sandbox,
         container=container,
         mpi=None if start.containers else _world_of(order, go),
-        spark=_cluster_of(order, go, address),
+        spark=SparkCluster(go.master_addr, go.master_port, address, secret) if (secret := order.spark_secret) else None,
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 
@@ -180,12 +179,6 @@ def _world_of(order: Order, go: Go) -> MpiWorld | None:
     if "mpi" not in launchers_of(order) or order.world_size == 1 or not go.workers:
         return None
     return MpiWorld(go.workers[0], order.world_size, order.num_nodes)
-
-
-def _cluster_of(order: Order, go: Go, address: str) -> SparkCluster | None:
-    if not order.spark_secret:
-        return None
-    return SparkCluster(f"{go.master_addr}:{go.master_port}", address, order.spark_secret)
 
 
 def _with_horovod(folder: AttemptFolder) -> str:

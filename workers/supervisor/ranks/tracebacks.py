@@ -4,6 +4,8 @@ import os
 import re
 from pathlib import Path
 
+import msgspec
+
 import workers
 from trainyard.contract.reports import RankError
 from trainyard.failures.signs import Standing, find_sign
@@ -43,32 +45,27 @@ def error_in(text: str) -> RankError | None:
     return RankError(type=name, message=message[:2000], traceback=trace + "\n")
 
 
-def distributor_error_in(text: str) -> RankError | None:
-    """Return what ended a process of Spark's TorchDistributor, which Spark's own error in the driver does not say; None
-    where none did. The driver's stderr has what the processes wrote, with torch's mark of the rank before a line."""
-    if lost := LOST_EXECUTOR.search(text):
+def ending_in(text: str) -> RankError | None:
+    """Return what ended a rank by what it wrote to stderr: its last exception, or, where Spark's says no more than that
+    a process of TorchDistributor failed, what ended that one. Torch marks the lines of each, once it has joined."""
+    error = error_in(text)
+    is_distributors = error is not None and str(error.message).startswith(DISTRIBUTOR_FAILED)
+    if error is not None and (is_distributors or error.type in OF_SPARK) and (lost := LOST_EXECUTOR.search(text)):
         return RankError(type="SparkException", message=lost[0])
-    if DISTRIBUTOR_FAILED not in text:
-        return None
+    if not is_distributors:
+        return error
     if killed := KILLED_CHILD.search(text):
         return RankError(type="ChildFailedError", message=f"rank {killed[1]} of TorchDistributor: {killed[2]}")
-    by_mark: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        mark = PREFIX.match(line)
-        by_mark.setdefault(mark[1] if mark else "", []).append(line)
-    for rank, lines in sorted(by_mark.items(), reverse=True):
+    found = []
+    for rank in dict.fromkeys([*PREFIX.findall(text), ""]):
+        lines = [line for line in text.splitlines() if (mark[1] if (mark := PREFIX.match(line)) else "") == rank]
         for trace in PREFIX.sub("", "\n".join(lines)).split(HEADER)[1:]:
-            error = error_in(HEADER + trace)
-            if error is not None and error.type not in OF_SPARK and not _is_of_another(error):
+            one = error_in(HEADER + trace)
+            if one is not None and one.type not in OF_SPARK and not str(one.message).startswith(DISTRIBUTOR_FAILED):
                 who = f"rank {rank} of TorchDistributor" if rank else "TorchDistributor"
-                first = error.message.partition("\n")[0]
-                return RankError(type=error.type, message=f"{first} ({who})", traceback=error.traceback)
-    return None
-
-
-def _is_of_another(error: RankError) -> bool:
-    found = find_sign(error.message)
-    return error.message.startswith(DISTRIBUTOR_FAILED) or (found is not None and found.sign.standing != Standing.OWN)
+                found.append(msgspec.structs.replace(one, message=f"{one.message} ({who})"))
+    standing = [known.sign.standing if (known := find_sign(str(one.message))) else Standing.OWN for one in found]
+    return found[standing.index(min(standing))] if found else error
 
 
 def own_frame(trace: str, code: Path) -> tuple[str, int, str] | None:

@@ -103,5 +103,5 @@ def test_a_rank_of_spark_finds_the_master_beside_rank_0(tmp_path: Path) -> None:
     plan = plan_rank(
         1, order=order, go=go, folder=folder, **folders, address="10.0.0.2", isolation=NO_ISOLATION, start=start
     )
-    assert plan.spark == SparkCluster("10.0.0.1:29500", "10.0.0.2", "key")
+    assert plan.spark == SparkCluster("10.0.0.1", 29500, "10.0.0.2", "key")
     assert not {"RANK", "MASTER_ADDR"} & set(plan.environment)

@@ -12,7 +12,7 @@ from workers.attempt.folder import AttemptFolder
 from workers.machine.processes import Exit
 from workers.supervisor.failure_sentences import explained
 from workers.supervisor.ranks.state import RankState
-from workers.supervisor.ranks.tracebacks import distributor_error_in, error_in
+from workers.supervisor.ranks.tracebacks import ending_in, error_in
 
 FORGOT = """
 import torch.distributed as dist
@@ -147,11 +147,11 @@ LOST = (
     ],
 )
 def test_what_ended_a_process_of_torch_distributor_is_found(text: str, kind: str, message: str) -> None:
-    found = distributor_error_in(text)
+    found = ending_in(text)
     assert found is not None
     assert found.type == kind and str(found.message).startswith(message)
 
 
-def test_other_errors_of_a_driver_are_its_own() -> None:
-    assert distributor_error_in(OF_RANKS + DRIVERS.replace("TorchDistributor failed", "It failed")) is None
-    assert distributor_error_in(OF_TORCHRUN + DRIVERS) is None
+def test_where_no_process_says_why_the_drivers_own_error_stands() -> None:
+    for text in (OF_RANKS + DRIVERS.replace("TorchDistributor failed", "It failed"), OF_TORCHRUN + DRIVERS):
+        assert ending_in(text) == error_in(text)
