@@ -112,7 +112,7 @@ def test_a_killed_process_of_torch_is_named_and_the_run_goes_on(yard: Yard, tmp_
     assert cause["class"] == "killed" and "Signal 9 (SIGKILL)" in cause["sentence"], cause
 
 
-def test_a_killed_rank_and_a_killed_worker_are_named(yard: Yard, tmp_path: Path, shared: Path) -> None:
+def test_a_killed_rank_is_named_and_the_run_goes_on(yard: Yard, tmp_path: Path, shared: Path) -> None:
     run_id = submit_long(yard, tmp_path, shared)
     [_, second] = yard.attempts(run_id)[0]["placements"]
     os.kill(second["ranks"][0]["pid"], signal.SIGKILL)
