@@ -116,7 +116,7 @@ def plan_rank(
         task_own = order.spec["task"].get("environment") or {}
         own = container_variables(own, task_own) | visible_devices(order, task_own)
     torchrun = variables.torchrun_variables(local_rank, order=order, go=go, folder=folder)
-    own = own | torchrun if variables.is_distributed(order) else {name: own[name] for name in own if name not in torchrun}
+    own = own | torchrun if variables.is_distributed(order) else {key: own[key] for key in own if key not in torchrun}
     own |= contract_variables(launchers_of(order), _place_of(local_rank, order, go))
     if "horovod" in launchers_of(order):
         own["PYTHONPATH"] = os.pathsep.join(filter(None, [_with_horovod(folder), own.get("PYTHONPATH")]))
