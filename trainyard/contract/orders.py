@@ -55,6 +55,7 @@ class Order(WireStruct, kw_only=True):
     restart: int = 0  # how often ranks of the run were started before
     lease_s: float = DEFAULT_LEASE_S  # silence of the server after which the ranks may have to end
     replica_key: str = ""  # of the attempt, for parts of states that its nodes send each other; empty: none are
+    spark_secret: str = ""  # of the attempt, where ``task.launch`` has spark
     isolation_minimum: int = 0  # sandbox level below which the cluster runs nothing
     has_storage_keys: bool = False  # they come with the secrets
     image_digest: str = ""  # of the container's image, once an attempt of the run has resolved its tag

@@ -94,7 +94,9 @@ def _last_words(stderr: Sequence[str]) -> str:
 
 
 def _of_signal(number: int, who: str, stderr: Sequence[str]) -> RankFailure:
-    if number == signal.SIGABRT and (found := find_sign("\n".join(stderr))):  # C++ ends with it, and prints why
+    ours = [line for line in stderr if number == signal.SIGKILL and "Trainyard: Spark's " in line]  # then we ended it
+    # C++ ends with SIGABRT, and prints why.
+    if (ours or number == signal.SIGABRT) and (found := find_sign("\n".join(ours or stderr))):
         return _of_sign(found, who)
     if number == signal.SIGTERM and any(STOPPED_WITH_ANOTHER in line for line in stderr):
         sentence = f"{who} stopped with another rank that got SIGTERM (15)."

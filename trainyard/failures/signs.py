@@ -47,6 +47,7 @@ PORT_TAKEN = Sign(CauseClass.NETWORK, "found its port taken ({what}).")
 NCCL_USAGE = Sign(CauseClass.USER_ERROR, "used NCCL wrongly ({what}).")
 NCCL_BUG = Sign(CauseClass.UNKNOWN, "failed inside NCCL ({what}).", Standing.DISCONNECTED)
 LOADER = Sign(CauseClass.KILLED, "lost a worker of its DataLoader ({what}).")
+PROCESS = Sign(CauseClass.KILLED, "lost a process ({what}).")
 NO_MPI = Sign(CauseClass.USER_ERROR, "found no library of MPI ({what}): environment.requirements may name mpich.")
 STORAGE = Sign(CauseClass.STORAGE, "could not write or read a file ({what}).")
 
@@ -59,6 +60,7 @@ SIGNS: tuple[tuple[re.Pattern[str], Sign], ...] = tuple(
         (r"No space left on device|\[Errno 28\]|Disk quota exceeded|\[Errno 122\]", DISK),
         (r"can't allocate memory|\bMemoryError\b|Cannot allocate memory|\[Errno 12\]|std::bad_alloc", MEMORY),
         (r"DataLoader worker \(pid.*(?:killed by signal|exited unexpectedly)", LOADER),
+        (r"ExecutorLostFailure \(|Trainyard: Spark's |Signal \d+ \(SIG\w+\) received by PID", PROCESS),
         (r"uncorrectable (?:ECC|NVLink) error|\bXid\b.*\d|fallen off the bus|CUDA_ERROR_ECC", GPU),
         (r"unspecified launch failure|CUDA error: (?:unknown error|hardware stack error)", GPU),
         (r"CUDA-capable devices? (?:is|are) (?:busy|detected)|no CUDA-capable device", GPU),

@@ -122,11 +122,16 @@ def _environment_problems(spec: Spec, task: ScriptTask) -> Iterator[Problem]:
     if task.distributed and "torchrun" not in task.launch:
         words = f"true gives a single process torchrun's variables, and task.launch {show(task.launch)} gives none"
         yield Problem("task.distributed", words)
+    section = getattr(spec, "environment", None)
+    if "spark" in task.launch and len(task.launch) > 1:
+        yield Problem("task.launch", f"{show(task.launch)} has more than spark, with which one rank runs the script")
+    if "spark" in task.launch and section is not None and section.container.is_asked:
+        words = "ranks in a container are no Spark's; accepted here: requirements, pyproject, lock, conda"
+        yield Problem("environment.container", words)
     if "TF_CONFIG" in task.environment and ("tensorflow" in task.launch or spec.world_size() > 1):
         given = show(task.environment["TF_CONFIG"])
         words = f"TF_CONFIG {given} is one place among the workers for all ranks: leave it out, and task.launch"
         yield Problem("task.environment", f"{words} tensorflow gives each its own")
-    section = getattr(spec, "environment", None)
     if not isinstance(section, EnvironmentSection):
         return
     yield from section.problems()

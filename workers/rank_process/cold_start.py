@@ -24,6 +24,8 @@ def why_cold(task: JsonObject, code: Path) -> str:
     """Return why the script cannot run warm, empty where it can. ``code`` is the folder it is started in."""
     if "mpi" in (task.get("launch") or []):
         return "task.launch has mpi, whose library ends with its interpreter"
+    if "spark" in (task.get("launch") or []):
+        return "task.launch has spark"
     own = {name: str(value) for name, value in (task.get("environment") or {}).items()}
     for name, value in own.items():
         if _is_read_at_start(name) and value != os.environ.get(name):

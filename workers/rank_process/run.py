@@ -38,6 +38,7 @@ from workers.rank_process import fresh_interpreter, notebook
 from workers.rank_process.cold_rank import ColdRank, hooked_environment, with_hook
 from workers.rank_process.group_formation import C10D, replace_everywhere, watch_group
 from workers.rank_process.mpi import MpiWorld, join_world
+from workers.rank_process.spark import SparkCluster, join_cluster
 from workers.sandbox import cgroups
 from workers.sandbox.process import Sandbox, enter
 from workers.secrets import masked_text, variables_of
@@ -68,6 +69,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     container: ContainerPlan | None = None  # in which it runs, beside no sandbox of ours
     secrets: list[GivenSecret] = []  # beside the environment, which sessions beside the rank get too
     mpi: MpiWorld | None = None  # to which it belongs; it is cold
+    spark: SparkCluster | None = None  # the same
 
     @property
     def is_cold(self) -> bool:
@@ -288,6 +290,8 @@ def _start_cold(plan: RankPlan) -> NoReturn:
     words, environment = plan.command_line, plan.environment
     if plan.mpi is not None:
         environment = {**environment, **join_world(plan.mpi, plan.rank)}
+    if plan.spark is not None:
+        environment = join_cluster(plan.spark, plan.rank, environment, plan.folder)
     if plan.task.get("notebook"):
         environment = notebook.prepare(environment, Path.cwd(), plan.folder.output)
     if not plan.task.get("command"):  # it begins with an interpreter

@@ -139,12 +139,23 @@ def _hide_folders(sandbox: Sandbox) -> None:
                 _cover(place)
             else:
                 _show(descriptors[place], place, is_writable=place in sandbox.own, shared=shared)
+    if sandbox.mechanism.is_other_user and covered:
+        _name_user(sandbox.user, Path(min(covered)))
     for folder in covered:
         _close(folder)
     if sandbox.holder:  # lists the processes of its own PID namespace alone
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     os.umask(umask)
     os.chdir("/")  # a working folder of before would still lead to what is covered now
+
+
+def _name_user(user: int, folder: Path) -> None:
+    """Give the user a name in this view: programs such as Java ask for it. ``folder`` is one of ours in memory."""
+    file, users = folder / "passwd", Path("/etc/passwd")
+    with suppress(OSError):
+        file.write_text(f"{users.read_text()}\nproject:x:{user}:{user}::/:/bin/sh\n")
+        bind(os.fspath(file), os.fspath(users), is_writable=False)
+        file.unlink()
 
 
 def _own_user_namespace() -> None:

@@ -226,7 +226,8 @@ def order_for(placement: Placement) -> Order:
         code=_code_of(run),
         restart=run.attempts.filter(fence__lt=attempt.fence, go__isnull=False).count(),
         lease_s=attempt.lease_s,
-        replica_key=replica_key(attempt.pk) if keeps_in_memory(run.spec) else "",
+        replica_key=secret_of(attempt.pk, "replicas") if keeps_in_memory(run.spec) else "",
+        spark_secret=secret_of(attempt.pk, "spark") if "spark" in (run.spec["task"].get("launch") or []) else "",
         image_digest=image_digest(run),
         isolation_minimum=node.cluster.isolation_minimum,
         has_storage_keys=takes_storage_keys(run),
@@ -249,9 +250,9 @@ def image_digest(run: Run) -> str:
     return next(filter(None, (one.image.partition("@")[2] for one in placements)), "")
 
 
-def replica_key(attempt: str) -> str:
+def secret_of(attempt: str, use: str) -> str:
     """Return the key with which nodes of the attempt seal what they send each other: no other attempt has it."""
-    return salted_hmac("runs.replicas", attempt, secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()
+    return salted_hmac(f"runs.{use}", attempt, secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()
 
 
 def _code_of(run: Run) -> CodeReference | None:

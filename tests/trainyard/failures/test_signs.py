@@ -46,3 +46,17 @@ def test_a_store_that_went_away_is_a_lost_peer_whatever_it_says() -> None:
 def test_other_errors_are_causes(name: str, message: str) -> None:
     failure = failure_of(name, message)
     assert failure == (CauseClass.USER_ERROR, f"Rank 0 on a failed with {name}: {message}", Standing.OWN)
+
+
+def test_a_rank_that_was_ended_since_its_spark_had_ended_says_so() -> None:
+    ended = RankReport(rank=0, signal=9)
+    lines = ["MemoryError", "Trainyard: Spark's worker ended by SIGKILL.", "a last word"]
+    failure = explain_rank(ended, "a", stderr=lines)
+    assert failure.sentence == "Rank 0 on a lost a process (Trainyard: Spark's worker ended by SIGKILL)."
+    assert failure.cause_class == CauseClass.KILLED
+    assert explain_rank(ended, "a", stderr=["MemoryError"]).sentence == "Rank 0 on a was killed by SIGKILL (9)."
+
+
+def test_a_killed_process_of_torchrun_is_no_error_of_the_code() -> None:
+    failure = failure_of("ChildFailedError", "rank 1 of TorchDistributor: Signal 9 (SIGKILL) received by PID 7")
+    assert failure.cause_class == CauseClass.KILLED and "SIGKILL" in failure.sentence

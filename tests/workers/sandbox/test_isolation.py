@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import sys
 import traceback
@@ -163,6 +164,12 @@ def test_each_mechanism_keeps_the_home_and_leaves_the_own_folder(level: Mechanis
         assert in_cell(level, home, own, lambda: code.open("a")) in ("OSError", "PermissionError")
         if level.has_namespace:
             assert in_cell(level, home, own, lambda: [one.name for one in home.iterdir()]) == "['nodes']"
+        if level == Mechanism.USER_AND_NAMESPACE:
+            assert in_cell(level, home, own, lambda: pwd.getpwuid(os.getuid()).pw_name) == "project"
+            assert in_cell(level, home, own, lambda: os.open("/etc/passwd", os.O_WRONLY)) in (
+                "OSError",
+                "PermissionError",
+            )
 
 
 @pytest.mark.parametrize("level", [Mechanism.USER_AND_NAMESPACE, Mechanism.NAMESPACE])

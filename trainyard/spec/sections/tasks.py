@@ -170,7 +170,7 @@ class CommunicationTask(Part):
 PROGRAMS = ("script", "module", "command", "notebook")
 
 
-Launcher = Literal["torchrun", "tensorflow", "mpi", "jax", "horovod"]
+Launcher = Literal["torchrun", "tensorflow", "mpi", "jax", "horovod", "spark"]
 
 
 def _launchers(value: object) -> object:
@@ -228,7 +228,7 @@ class ScriptTask(Part):
         ["torchrun"],
         "Launched as by",
         "Whose variables the ranks find each other by: torchrun's, TensorFlow's TF_CONFIG, those of mpirun, JAX's or "
-        "Horovod's. none gives them none.",
+        "Horovod's. With spark rank 0 runs the script, on a Spark whose workers are the ranks. none gives them none.",
         advanced=True,
     )
     shadow: bool = what_field(

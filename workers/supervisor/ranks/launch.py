@@ -28,6 +28,7 @@ from workers.machine.processes import Exit
 from workers.rank_process.cold_start import why_cold
 from workers.rank_process.mpi import MpiWorld
 from workers.rank_process.run import RankPlan
+from workers.rank_process.spark import SparkCluster
 from workers.replicas.folders import PLAN, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
 from workers.sandbox.node import Isolation
 from workers.sandbox.process import TEMPORARY
@@ -115,8 +116,7 @@ def plan_rank(
         task_own = order.spec["task"].get("environment") or {}
         own = container_variables(own, task_own) | visible_devices(order, task_own)
     torchrun = variables.torchrun_variables(local_rank, order=order, go=go, folder=folder)
-    is_distributed = variables.is_distributed(order)
-    own = own | torchrun if is_distributed else {name: own[name] for name in own if name not in torchrun}
+    own = own | torchrun if variables.is_distributed(order) else {key: own[key] for key in own if key not in torchrun}
     own |= contract_variables(launchers_of(order), _place_of(local_rank, order, go))
     if "horovod" in launchers_of(order):
         own["PYTHONPATH"] = os.pathsep.join(filter(None, [_with_horovod(folder), own.get("PYTHONPATH")]))
@@ -141,6 +141,7 @@ def plan_rank(
         sandbox=sandbox,
         container=container,
         mpi=None if start.containers else _world_of(order, go),
+        spark=SparkCluster(go.master_addr, go.master_port, address, secret) if (secret := order.spark_secret) else None,
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 

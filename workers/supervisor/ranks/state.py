@@ -12,7 +12,7 @@ from workers.attempt.documents import RankExit, read_document
 from workers.attempt.folder import AttemptFolder
 from workers.machine.processes import Exit
 from workers.supervisor.failure_sentences import explained
-from workers.supervisor.ranks.tracebacks import TRACEBACK_BYTES, error_in, last_text
+from workers.supervisor.ranks.tracebacks import TRACEBACK_BYTES, ending_in, last_text
 
 
 class RankState(RankReport, kw_only=True):
@@ -66,7 +66,7 @@ class RankState(RankReport, kw_only=True):
         self.has_joined = folder.joined_path(self.rank).exists()
         error = read_document(folder.error_path(self.rank), RankError)
         if error is None and is_cold and self.exit_code == 1:  # Python's, by an exception: others a script chose
-            error = error_in(last_text(folder.stream_path(self.rank, "stderr"), TRACEBACK_BYTES))
+            error = ending_in(last_text(folder.stream_path(self.rank, "stderr"), TRACEBACK_BYTES))
         self.error = error and explained(
             error, folder.code, has_joined=self.has_joined, has_no_torchrun=not self.has_torchrun, user=user
         )

@@ -4,8 +4,11 @@ import os
 import re
 from pathlib import Path
 
+import msgspec
+
 import workers
 from trainyard.contract.reports import RankError
+from trainyard.failures.signs import Standing, find_sign
 from trainyard.spooling.plain_files import open_plain
 
 MAX_CHARACTERS = 20_000
@@ -14,10 +17,14 @@ TRACEBACK_BYTES = 65_536
 EVIDENCE_LINES = 20
 EVIDENCE_BYTES = 16_384
 HEADER = "Traceback (most recent call last):"
-PREFIX = re.compile(r"^\[rank\d+\]: ?", re.M)  # torch puts it before each line once there is a process group
+PREFIX = re.compile(r"^\[rank(\d+)\]: ?", re.M)  # torch puts it before each line once there is a process group
 ENDING = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?", re.S)
 FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+).*(?:\n {4,}(.+))?', re.M)
 CRASH = "Fatal Python error"
+OF_SPARK = ("ChildFailedError", "Py4JJavaError", "PythonException")  # that a process failed, not why
+DISTRIBUTOR_FAILED = "TorchDistributor failed during training"
+LOST_EXECUTOR = re.compile(r"ExecutorLostFailure \(.*")
+KILLED_CHILD = re.compile(r"^  rank +: (\d+) .*\n  exitcode +: -\d+ .*\n.*\n  traceback : (Signal .*)", re.M)
 OUR_FRAME = re.compile(rf'\s*File "(?:{re.escape(str(Path(workers.__file__).parent))}{os.sep}|<frozen runpy>)')
 
 
@@ -36,6 +43,29 @@ def error_in(text: str) -> RankError | None:
         message = next((line for line in lines[end + 1 :] if line.strip()), "")
     trace = "\n".join(lines[: end + 1])[-MAX_CHARACTERS:]
     return RankError(type=name, message=message[:2000], traceback=trace + "\n")
+
+
+def ending_in(text: str) -> RankError | None:
+    """Return what ended a rank by what it wrote to stderr: its last exception, or, where Spark's says no more than that
+    a process of TorchDistributor failed, what ended that one. Torch marks the lines of each, once it has joined."""
+    error = error_in(text)
+    is_distributors = error is not None and str(error.message).startswith(DISTRIBUTOR_FAILED)
+    if error is not None and (is_distributors or error.type in OF_SPARK) and (lost := LOST_EXECUTOR.search(text)):
+        return RankError(type="SparkException", message=lost[0])
+    if not is_distributors:
+        return error
+    if killed := KILLED_CHILD.search(text):
+        return RankError(type="ChildFailedError", message=f"rank {killed[1]} of TorchDistributor: {killed[2]}")
+    found = []
+    for rank in dict.fromkeys([*PREFIX.findall(text), ""]):
+        lines = [line for line in text.splitlines() if (mark[1] if (mark := PREFIX.match(line)) else "") == rank]
+        for trace in PREFIX.sub("", "\n".join(lines)).split(HEADER)[1:]:
+            one = error_in(HEADER + trace)
+            if one is not None and one.type not in OF_SPARK and not str(one.message).startswith(DISTRIBUTOR_FAILED):
+                who = f"rank {rank} of TorchDistributor" if rank else "TorchDistributor"
+                found.append(msgspec.structs.replace(one, message=f"{one.message} ({who})"))
+    standing = [known.sign.standing if (known := find_sign(str(one.message))) else Standing.OWN for one in found]
+    return found[standing.index(min(standing))] if found else error
 
 
 def own_frame(trace: str, code: Path) -> tuple[str, int, str] | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import redis as redis_library
 
+from runs.life.reconcile.desired import secret_of
 from runs.serving.transport import redis
 from tests.cast import spec
 from tests.runs.life.reconcile.conftest import Yard
@@ -38,6 +39,15 @@ def test_neither_the_down_document_nor_a_command_shows_what_the_order_holds(yard
             assert SECRET.encode() not in (redis().get(key) or b"")  # type: ignore[operator]
     order = yard.voices[0].heard()["attempts"][yard.attempt.pk]["order"]
     assert order["spec"]["task"]["environment"] == {"HF_TOKEN": SECRET}
+
+
+def test_the_nodes_of_an_attempt_have_one_secret_for_its_spark(yard: Yard) -> None:
+    task = {"script": "train.py", "launch": ["spark"]}
+    type(yard.run).objects.update(spec={**spec(resources={"nodes": 2, "processes_per_node": 1}), "task": task})
+    yard.tick()
+    orders = [voice.heard()["attempts"][yard.attempt.pk]["order"] for voice in yard.voices]
+    [secret] = {order["spark_secret"] for order in orders}
+    assert len(secret) == 64 and secret not in (secret_of("another", "spark"), secret_of(yard.attempt.pk, "replicas"))
 
 
 def _until_the_end(monitor: Any) -> list[str]:

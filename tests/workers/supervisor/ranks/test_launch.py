@@ -1,11 +1,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from trainyard.contract.base import SpecDocument
+from trainyard.contract.orders import Go, Order
 from trainyard.spec import SpecError, parse_spec
-from workers.supervisor.ranks.launch import RankPlace, contract_variables
+from workers.attempt.folder import AttemptFolder
+from workers.rank_process.spark import SparkCluster
+from workers.sandbox.node import NO_ISOLATION
+from workers.supervisor.ranks.launch import RankPlace, RankStart, contract_variables, plan_rank
 
 PLACE = RankPlace(3, 4, 1, 2, master="10.0.0.1:29500", workers=["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1", "10.0.0.2:2"])
 
@@ -70,3 +76,32 @@ def test_one_place_for_all_workers_of_tensorflow_is_refused(changes: dict[str, s
         SpecError, match=r"task\.environment.*TF_CONFIG .*one place among the workers.*launch tensorflow gives"
     ):
         parse_spec({"name": "x", "resources": {"nodes": nodes}, "task": task})
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "words"),
+    [
+        ({"launch": ["spark", "mpi"]}, {}, r"task\.launch.* has more than spark"),
+        ({}, {"environment": {"container": {"image": "docker.io/library/python:3.12"}}}, "a container are no Spark's"),
+    ],
+)
+def test_spark_has_no_launcher_beside_it_and_no_container(
+    task: dict[str, object], changes: dict[str, object], words: str
+) -> None:
+    with pytest.raises(SpecError, match=words):
+        parse_spec({"name": "x", "task": {"script": "t.py", "launch": "spark", **task}, **changes})
+
+
+def test_a_rank_of_spark_finds_the_master_beside_rank_0(tmp_path: Path) -> None:
+    task = {"script": "train.py", "arguments": [], "launch": ["spark"]}
+    order = Order(attempt="a", run="r", fence=1, num_ranks=2, world_size=4, spec=SpecDocument({"task": task}),
+                  first_rank=2, spark_secret="key")  # fmt: skip
+    folder = AttemptFolder(tmp_path / "a")
+    folder.create(order)
+    folders = dict.fromkeys(("cache", "checkpoints", "temporary"), tmp_path)
+    start, go = RankStart("python3"), Go("10.0.0.1", 29500)
+    plan = plan_rank(
+        1, order=order, go=go, folder=folder, **folders, address="10.0.0.2", isolation=NO_ISOLATION, start=start
+    )
+    assert plan.spark == SparkCluster("10.0.0.1", 29500, "10.0.0.2", "key")
+    assert not {"RANK", "MASTER_ADDR"} & set(plan.environment)

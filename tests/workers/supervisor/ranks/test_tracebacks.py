@@ -12,7 +12,7 @@ from workers.attempt.folder import AttemptFolder
 from workers.machine.processes import Exit
 from workers.supervisor.failure_sentences import explained
 from workers.supervisor.ranks.state import RankState
-from workers.supervisor.ranks.tracebacks import error_in
+from workers.supervisor.ranks.tracebacks import ending_in, error_in
 
 FORGOT = """
 import torch.distributed as dist
@@ -96,3 +96,62 @@ def test_a_traceback_that_a_cold_rank_only_logged_is_not_what_ended_it(
     rank = RankState(rank=0, pid=1, started_at=0.0)
     rank.end(Exit(code, None), 1.0, folder, is_cold=True)
     assert (rank.error.type if rank.error else None) == type
+
+
+DRIVERS = """Traceback (most recent call last):
+  File "train.py", line 18, in <module>
+py4j.protocol.Py4JJavaError: An error occurred while calling o55.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Stage failed because barrier task ResultTask(0, 1)
+Traceback (most recent call last):
+  File "distributor.py", line 932, in _run_training_on_pytorch_function
+RuntimeError: TorchDistributor failed during training.View stdout logs for detailed error message.
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+OF_RANKS = """[rank1]: Traceback (most recent call last):
+[rank0]: Traceback (most recent call last):
+[rank1]:   File "train.py", line 8, in train
+[rank0]:   File "train.py", line 9, in train
+[rank0]: RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:36077.
+[rank1]: ValueError: no such layer
+"""
+ALONE = 'Traceback (most recent call last):\n  File "train.py", line 8, in train\nValueError: no such layer\n'
+OF_TORCHRUN = """E1127 16:41:56.006000 api.py:1002] failed (exitcode: 1) local_rank: 0 (pid: 15783) of binary: python3
+Traceback (most recent call last):
+  File "api.py", line 383, in launch_agent
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+  time      : 2026-11-27_16:41:56
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : 1 (pid: 15783)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+"""
+KILLED = OF_TORCHRUN.replace("exitcode  : 1 (pid: 15783)", "exitcode  : -9 (pid: 15783)  (SIGKILL)").replace(
+    "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
+    "Signal 9 (SIGKILL) received by PID 15783",
+)
+LOST = (
+    DRIVERS
+    + "ExecutorLostFailure (executor 1 exited caused by one of the tasks) Reason: Command exited with code 137\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (OF_RANKS + OF_TORCHRUN + DRIVERS, "ValueError", "no such layer (rank 1 of TorchDistributor)"),
+        (OF_RANKS + KILLED + DRIVERS, "ChildFailedError", "rank 0 of TorchDistributor: Signal 9 (SIGKILL) received by"),
+        (ALONE + OF_TORCHRUN + DRIVERS, "ValueError", "no such layer (TorchDistributor)"),
+        (LOST, "SparkException", "ExecutorLostFailure (executor 1 exited"),
+    ],
+)
+def test_what_ended_a_process_of_torch_distributor_is_found(text: str, kind: str, message: str) -> None:
+    found = ending_in(text)
+    assert found is not None
+    assert found.type == kind and str(found.message).startswith(message)
+
+
+def test_where_no_process_says_why_the_drivers_own_error_stands() -> None:
+    for text in (OF_RANKS + DRIVERS.replace("TorchDistributor failed", "It failed"), OF_TORCHRUN + DRIVERS):
+        assert ending_in(text) == error_in(text)
