@@ -168,8 +168,9 @@ def file(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
         raise NotFound(f"{row.name!r} at step {row.step} is a {row.kind}: only {files} are files.")
     if (known := _known(request, row)) is not None:
         return known
+    data = media.file_bytes(row)
     form = row.meta["format"]
-    response = HttpResponse(bytes(row.data), content_type=f"{row.kind}/{form}")
+    response = HttpResponse(data, content_type=f"{row.kind}/{form}")
     name = re.sub(r"[^\w.-]+", "-", row.name)[:100]
     response["Content-Disposition"] = content_disposition_header(False, f"{name}-{row.step}.{form}") or "inline"
     response["X-Content-Type-Options"] = "nosniff"
