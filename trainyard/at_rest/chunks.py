@@ -99,8 +99,8 @@ class Encryptor:
 
 
 class DecryptedFile:
-    """Reads an encrypted file that is open at its beginning, from any place. The last chunk is opened at once: a file that was cut off
-    or appended to is refused before any of it is used."""
+    """Reads an encrypted file, which is open at its beginning, from any place. The last chunk is opened at once: a file
+    that was cut off or appended to is refused before any of it is used."""
 
     def __init__(self, file: BinaryIO, keyring: Keyring, context: str) -> None:
         """Raises CannotDecrypt."""

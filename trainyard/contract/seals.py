@@ -44,6 +44,9 @@ def frames_scope(node_id: str, run_id: str, fence: int) -> str:
     return f"frames:{node_id}:{run_id}:{fence}"
 
 
+LOCKED = "1"  # the field ``e`` of an entry of the stream whose frames the node's key opens
+
+
 def order_scope(node_id: str) -> str:
     return f"order:{node_id}"
 

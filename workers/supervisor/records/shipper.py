@@ -14,8 +14,9 @@ import structlog
 
 from trainyard.contract.keys import stream_key
 from trainyard.contract.limits import STREAM_LIMIT_BYTES, STREAM_LIMIT_ENTRIES
+from trainyard.contract.locks import lock_bytes
 from trainyard.contract.orders import Order
-from trainyard.contract.seals import frames_scope, mac
+from trainyard.contract.seals import LOCKED, frames_scope, mac
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.reader import PassedFile, RawFrame, SpoolReader
 from trainyard.spooling.writer import Files, spool_files, spool_path
@@ -215,6 +216,9 @@ class Shipper:
         scope = frames_scope(order.node, order.run, order.fence)
         sender = {"n": order.node, "r": order.run, "a": order.attempt, "f": order.fence}
         pipe: Any = self._client.pipeline(transaction=False)
+        if order.encrypts:  # Valkey keeps entries in a file
+            sender["e"] = LOCKED
+            batches = [lock_bytes(self._key, scope, data) for data in batches]
         for data in batches:
             pipe.xadd(self._stream, {**sender, "d": data, "m": mac(self._key, scope, data)})
         pipe.execute()
