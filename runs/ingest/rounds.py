@@ -237,8 +237,10 @@ class Senders:
         key, name = self._nodes.get(entry.node_id, lambda: _node(entry.node_id))
         scope = frames_scope(entry.node_id, entry.run_id, entry.fence)
         try:
-            check_mac(key, scope, entry.data, entry.seal)
-            data = unlock_bytes(key, scope, entry.data) if entry.is_locked else entry.data
+            if entry.is_locked:  # what opens proves the key as a seal does
+                data = unlock_bytes(key, scope, entry.data)
+            else:
+                check_mac(key, scope, data := entry.data, entry.seal)
         except BadSeal as error:
             raise Unproven(str(error), entry.node_id) from error
         if entry.is_health:

@@ -44,7 +44,7 @@ def lock_bytes(key: str, scope: str, data: bytes) -> bytes:
 def unlock_bytes(key: str, scope: str, data: bytes) -> bytes:
     """Raises BadSeal where they do not open."""
     try:
-        return AESGCM(_lock_key(key)).decrypt(data[:12], data[12:], scope.encode())
+        return AESGCM(_lock_key(key)).decrypt(data[:12], memoryview(data)[12:], scope.encode())
     except (InvalidTag, ValueError) as error:
         raise BadSeal(f"what was locked for {scope} does not open") from error
 

@@ -4,7 +4,6 @@ As with points the newest attempt wins: it hides older items of the same name an
 """
 
 import base64
-import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from runs.records.metrics.codec import Floats, numbers
 from runs.records.metrics.encrypted import Unreadable, reveal
 from runs.records.metrics.models import Media
 from runs.records.points.tables import labels_key
+from trainyard.contract.base import decode
 from trainyard.grouping import grouped
 
 MAX_COMMON_BINS = 128
@@ -141,7 +141,7 @@ def meta_of(run_id: str, stored: dict[str, Any]) -> dict[str, Any]:
     if HIDDEN not in stored:
         return stored
     try:
-        return cast(dict[str, Any], json.loads(reveal(run_id, META_PLACE, base64.b64decode(stored[HIDDEN]))))
+        return decode(reveal(run_id, META_PLACE, base64.b64decode(stored[HIDDEN])), dict[str, Any])
     except Unreadable as error:
         return {"unreadable": str(error), "caption": str(error)}
 

@@ -54,7 +54,7 @@ def reveal(run_id: str, place: str, data: bytes) -> bytes:
     if key is None:
         raise Unreadable(f"This cannot be read any more: version {version} of its project's storage key was destroyed.")
     try:
-        return _cipher(key, run_id).decrypt(nonce, data[HEAD.size :], data[: HEAD.size] + place.encode())
+        return _cipher(key, run_id).decrypt(nonce, memoryview(data)[HEAD.size :], data[: HEAD.size] + place.encode())
     except InvalidTag as error:
         raise Unreadable("What is stored here does not open: it was changed, or belongs to another place.") from error
 

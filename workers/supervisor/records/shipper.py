@@ -216,10 +216,11 @@ class Shipper:
         scope = frames_scope(order.node, order.run, order.fence)
         sender = {"n": order.node, "r": order.run, "a": order.attempt, "f": order.fence}
         pipe: Any = self._client.pipeline(transaction=False)
-        if order.encrypts:  # Valkey keeps entries in a file
-            sender["e"] = LOCKED
-            batches = [lock_bytes(self._key, scope, data) for data in batches]
         for data in batches:
-            pipe.xadd(self._stream, {**sender, "d": data, "m": mac(self._key, scope, data)})
+            if order.encrypts:  # Valkey keeps entries in a file; what opens needs no seal
+                proof = {"e": LOCKED, "d": lock_bytes(self._key, scope, data), "m": ""}
+            else:
+                proof = {"d": data, "m": mac(self._key, scope, data)}
+            pipe.xadd(self._stream, sender | proof)
         pipe.execute()
         self._room -= len(batches)
