@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from dashboard.encrypted_backup import EncryptedWriter, Opener
 from dashboard.home import RESTORE_MARKER, home_path
@@ -83,7 +84,8 @@ def open_private(path: Path, opener: Opener) -> Iterator[tarfile.TarFile]:
     """Open a new archive that only its owner reads: it holds the key of the site."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         writer = EncryptedWriter(file, opener) if opener != NOBODY else None
-        with tarfile.open(fileobj=writer or file, mode="w|gz" if ".gz." in path.name else "w|") as archive:
+        target = cast(BinaryIO, writer or file)  # of a stream tarfile asks for write() alone
+        with tarfile.open(fileobj=target, mode="w|gz" if ".gz." in path.name else "w|") as archive:
             yield archive
         if writer is not None:
             writer.finish()

@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import tarfile
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from dashboard.backup import NOBODY, erasures_path
 from dashboard.encrypted_backup import DecryptedReader, Opener, is_encrypted
@@ -65,7 +66,7 @@ def unpack(archive: Path, home: Path, opener: Opener = NOBODY) -> None:
         raise CannotStart(f"{home} is not empty. Set TRAINYARD_HOME to an empty folder.")
     with archive.open("rb") as file:
         reader = DecryptedReader(file, opener) if is_encrypted(file) else file
-        with tarfile.open(fileobj=reader, mode="r|*") as opened:
+        with tarfile.open(fileobj=cast(BinaryIO, reader), mode="r|*") as opened:
             opened.extractall(home, filter="data")
     if not (home / RESTORE_MARKER).exists():  # of a version that wrote none
         write_private(home / RESTORE_MARKER, "{}")

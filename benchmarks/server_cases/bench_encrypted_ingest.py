@@ -44,7 +44,7 @@ def row(place: MetricsStack, hidden: Project, what: str, make: Any) -> Row:
         for _ in range(scaled(REPEATS) + 1)
     ][1:]
     ours, plain = [one.per_cpu_s for one, _ in found], [other.per_cpu_s for _, other in found]
-    per_s = {"ours, by the clock": middle(one.per_s for one, _ in found)}
+    per_s: dict[str, float | None] = {"ours, by the clock": middle(one.per_s for one, _ in found)}
     per_s["the other, by the clock"] = middle(other.per_s for _, other in found)
     return Row(
         f"ingest of {what}, encrypted: committed by its CPU time", middle(ours), "MB/CPU-s", middle(plain),

@@ -111,7 +111,7 @@ def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> answe
 )
 @operation(thing(Permission.PRIVACY_MANAGE))
 def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) -> answers.Storage:
-    """Logs, media, output files and checkpoints of recipes: of attempts that begin, and what comes, from now on. What is
+    """Logs, media and output files that come, and checkpoints of recipes in attempts that begin, from now on. What is
     there stays as it is, and is read in either case. Example: `{"encrypts": true, "new_key": false}`"""
     user = actor(request)
     project = get_project(request, project_id)
