@@ -12,6 +12,7 @@ from runs.api.auth import Resource, actor
 from runs.api.metrics.labels import labels_in
 from runs.records.media import read as media
 from runs.records.media.kinds import KINDS
+from runs.records.metrics.encrypted import is_hidden
 from runs.records.metrics.models import Media
 from runs.records.metrics.progress import cursor_of
 from runs.rights.access import NotFound, Permission, get_run
@@ -187,12 +188,14 @@ def _row(request: HttpRequest, run_id: str, media_id: int) -> Media:
 
 
 def _known(request: HttpRequest, row: Media) -> HttpResponse | None:
-    """Return the answer for who has it already: an item never changes."""
+    """Return the answer for who has it already: an item never changes. No browser keeps one that is encrypted here."""
+    if is_hidden(bytes(row.data)):
+        return None
     tags = parse_etags(request.headers.get("If-None-Match", ""))
     return _kept(HttpResponseNotModified(), row) if f'"{row.pk}"' in tags or "*" in tags else None
 
 
 def _kept(response: HttpResponse, row: Media) -> HttpResponse:
     response["ETag"] = f'"{row.pk}"'
-    response["Cache-Control"] = FOR_EVER
+    response["Cache-Control"] = "private, no-store" if is_hidden(bytes(row.data)) else FOR_EVER
     return response

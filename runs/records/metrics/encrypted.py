@@ -2,7 +2,8 @@
 
 A piece is AES-256-GCM with a random nonce, under a key of its run that follows by HKDF from the project's storage key,
 and bound to its place. Piece: magic (8 bytes), version of the project's key (4), nonce (12), ciphertext with its tag.
-Nothing else that is stored begins so: lines, texts, tables and histograms are zstandard's frames.
+Nothing else that is stored begins so: lines, texts, tables and histograms are zstandard's frames, and files of media
+begin as their formats do.
 """
 
 import secrets

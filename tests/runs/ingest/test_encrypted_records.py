@@ -87,7 +87,8 @@ def test_lines_and_media_are_hidden_in_their_rows_and_read_as_they_were(cast: Ca
     assert [hit["text"] for hit in hits] == ["a hidden line"]
     (step,) = shown(cast, run, "media/steps?name=samples")["items"]
     assert step["meta"]["caption"] == "a cat"
-    assert Api(cast.mate)("GET", f"/runs/{run.pk}/media/{step['id']}/file").content == PIXEL
+    file = Api(cast.mate)("GET", f"/runs/{run.pk}/media/{step['id']}/file")
+    assert file.content == PIXEL and file["Cache-Control"] == "private, no-store", "no browser has it on a disk"
     assert [one["text"] for one in of_kind(cast, run, "story")] == ["older words", "secret words"]
     assert of_kind(cast, run, "confusion")[0]["table"] == {"columns": ["a", "b"], "rows": [[1, "x"], [None, 0.5]]}
     assert shown(cast, run, "media/histograms?name=weights")["edges"]
