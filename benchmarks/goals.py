@@ -8,6 +8,7 @@ LOG_MEDIAN = Goal(AT_MOST, 3)  # microseconds a call of ten metrics
 LOG_P99 = Goal(AT_MOST, 20)
 INGEST_LARGE_FRAMES = Goal(AT_LEAST, 3_000_000)  # points a second, 1,000 points a series in a frame
 INGEST_SMALL_FRAMES = Goal(AT_LEAST, 500_000)  # 20 points a series in a frame
+INGEST_ENCRYPTED = Goal(AT_LEAST, 0.95, of="ratio")  # times the speed without encryption, logs and media
 INGEST_MEMORY = Goal(AT_MOST, 250)  # MB, whatever the load
 WHOLE_WAY = Goal(AT_LEAST, 5, of="ratio")  # times the fastest peer
 TRICKLE = Goal(AT_MOST, 25)  # percent of a core, 2,000 series at a point a second each

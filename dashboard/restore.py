@@ -9,11 +9,14 @@ import sqlite3
 import sys
 import tarfile
 from pathlib import Path
+from typing import BinaryIO, cast
 
-from dashboard.backup import erasures_path
+from dashboard.backup import NOBODY, erasures_path
+from dashboard.encrypted_backup import DecryptedReader, Opener, is_encrypted
 from dashboard.home import RESTORE_MARKER, home_path, write_private
 from dashboard.up.checks import CannotStart
 from dashboard.up.database import erase_again, open_database, set_up_django
+from trainyard.at_rest.chunks import CannotDecrypt
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,9 +27,15 @@ def main(arguments: list[str] | None = None) -> int:
     which.add_argument(
         "--without-erasures", action="store_true", help="there is no newer list than the backup's own: it is lost"
     )
+    parser.add_argument("--passphrase-file", type=Path, metavar="FILE", help="the passphrase of an encrypted backup")
+    parser.add_argument("--key", type=Path, metavar="FILE", help="the private key of a backup that is encrypted to one")
     options = parser.parse_args(arguments)
+    opener = Opener(options.passphrase_file, options.key)
     try:
-        num_erased = restore(home_path(), options.file, options.erasures)
+        num_erased = restore(home_path(), options.file, options.erasures, opener)
+    except CannotDecrypt as error:
+        print(f"{options.file} does not open with this passphrase or key, or was changed: {error}.", file=sys.stderr)
+        return 1
     except (CannotStart, OSError, tarfile.TarError, sqlite3.Error) as error:
         print(f"Nothing may be served from here yet: {error}", file=sys.stderr)
         return 1
@@ -34,11 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def restore(home: Path, archive: Path | None, erasures: Path | None) -> int:
+def restore(home: Path, archive: Path | None, erasures: Path | None, opener: Opener = NOBODY) -> int:
     """Unpack into an empty home, add the list to the backup's own, and erase whom it names. Returns how many there
     were."""
     if archive is not None:
-        unpack(archive, home)
+        unpack(archive, home, opener)
     elif not (home / RESTORE_MARKER).exists():
         raise CannotStart(f"{home} did not come from a backup; name the file.")
     if erasures is not None:
@@ -50,13 +59,15 @@ def restore(home: Path, archive: Path | None, erasures: Path | None) -> int:
     return num_erased
 
 
-def unpack(archive: Path, home: Path) -> None:
+def unpack(archive: Path, home: Path, opener: Opener = NOBODY) -> None:
     """Unpack what `backup` writes: plain files, none of them outside of the home."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(home.iterdir()):
         raise CannotStart(f"{home} is not empty. Set TRAINYARD_HOME to an empty folder.")
-    with tarfile.open(archive) as opened:
-        opened.extractall(home, filter="data")
+    with archive.open("rb") as file:
+        reader = DecryptedReader(file, opener) if is_encrypted(file) else file
+        with tarfile.open(fileobj=cast(BinaryIO, reader), mode="r|*") as opened:
+            opened.extractall(home, filter="data")
     if not (home / RESTORE_MARKER).exists():  # of a version that wrote none
         write_private(home / RESTORE_MARKER, "{}")
 

@@ -17,6 +17,8 @@ from runs.api.paging import BadCursor
 from runs.finding.index import Building
 from runs.finding.language import FilterError
 from runs.records.logs.read import BadCursor as BadLogCursor
+from runs.records.metrics.encrypted import Unreadable
+from runs.rights.secrets.key_stores import KeyProblem
 from runs.serving.database_away import RETRY_S, is_away, sentence_for
 from runs.serving.rates import TooManyRequests
 from trainyard.contract.calls import NODE_UNKNOWN
@@ -26,8 +28,9 @@ log = structlog.get_logger(__name__)
 
 TITLES = {
     401: "Not signed in", 403: "Not allowed", 404: "Not found", 405: "Method not allowed", 408: "Too slow",
-    409: "The state does not allow it", 413: "Too large", 422: "The request is not valid",
-    428: "Something else comes first", 429: "Too many requests", 500: "Trainyard failed", 503: "Not available just now",
+    409: "The state does not allow it", 410: "Cannot be read any more", 413: "Too large",
+    422: "The request is not valid", 428: "Something else comes first", 429: "Too many requests",
+    500: "Trainyard failed", 503: "Not available just now",
 }  # fmt: skip
 
 
@@ -76,6 +79,8 @@ def register(api: NinjaAPI) -> None:
         (Building, _still_building),
         (FilterError, _bad_filter),
         (Refused, lambda _, error: problem(409, error.sentence, code=error.code)),
+        (KeyProblem, lambda _, error: problem(503, str(error), code="no-key")),
+        (Unreadable, lambda _, error: problem(410, str(error), code="unreadable")),
         (TooManyRequests, too_many),
         (AuthenticationError, _unknown),
         (NodeUnknown, lambda _, error: problem(401, str(error), code=NODE_UNKNOWN)),

@@ -30,6 +30,7 @@ from runs.records.metrics.models import Producer, Telemetry
 from runs.records.points import store
 from runs.records.points.pace import Pace, advanced
 from runs.records.points.tables import PointMatrix, merged
+from trainyard.at_rest.keyring import NO_KEYS, Keyring
 
 REST = "rest"
 SUPERVISOR = "supervisor"
@@ -101,9 +102,11 @@ class _Commit:
         self.now = now
         self.troubles: Counter[str] = Counter()
         self.num_media = 0
+        self.keyring: Keyring | None = NO_KEYS  # None: it is needed, and cannot be had now
 
     def run(self, batch: list[Incoming]) -> Committed:
         start = self.telemetry.cursor
+        self.keyring = self._keyring_for(batch)
         rows, foreign = self._producers({item.producer or item.claim[0] for item in batch} - {""})
         if not all(item.producer for item in batch):
             batch = named(batch, {name: row.watermark for name, row in rows.items()})
@@ -130,6 +133,14 @@ class _Commit:
             gaps={name for name, row in rows.items() if row.has_gap},
             foreign=foreign,
         )
+
+    def _keyring_for(self, batch: list[Incoming]) -> Keyring | None:
+        """Return the keys for what the batch has of lines and media. Where they cannot be had its frames are refused
+        like those behind a gap: they stay in their spools and come again, and other runs do not wait for it."""
+        records = [item.record for item in batch]
+        if all(one is not None and one.lines is None and one.media is None for one in records):
+            return NO_KEYS
+        return self.known.current_keyring()
 
     def _producers(self, names: set[str]) -> tuple[dict[str, Producer], set[str]]:
         """Return the rows of these producers (new ones unsaved), and the names that are another sender's.
@@ -163,7 +174,7 @@ class _Commit:
             else:
                 self.troubles[troubles.REPEATED] += 1
         fresh = []
-        while row.watermark + 1 in by_sequence:
+        while row.watermark + 1 in by_sequence and self.keyring is not None:
             row.watermark += 1
             fresh.append(self._of_its_ranks(by_sequence.pop(row.watermark)))
             self._note(row, fresh[-1])
@@ -225,7 +236,8 @@ class _Commit:
         self._watch_clocks(known)
         cursor = telemetry.cursor
         stored = store.write_matrices(self.known.series, attempt=self.fence, cursor=cursor, matrices=matrices)
-        store.write_lines(self.run_id, attempt=self.fence, cursor=cursor, lines=lines)
+        keyring = self.keyring or NO_KEYS
+        store.write_lines(self.run_id, attempt=self.fence, cursor=cursor, lines=lines, keyring=keyring)
         num_points = sum(matrix.num_points for matrix in stored)
         self.troubles[troubles.SERIES_LIMIT] += sum(matrix.num_points for matrix in matrices) - num_points
         telemetry.num_points += num_points
@@ -291,6 +303,7 @@ class _Commit:
             items=[(self.known.producers[producer].rank, one) for producer, one in logged],
             totals=self.known.media,
             at_most=media.Totals(troubles.MAX_MEDIA_PER_RUN, troubles.MAX_MEDIA_BYTES),
+            keyring=self.keyring or NO_KEYS,
         )
         self.troubles[troubles.MEDIA_LIMIT] += num_lost
 
@@ -332,8 +345,8 @@ class _Commit:
 
     def _bury(self, item: Incoming, reason: str, *, may_come_again: bool = False) -> None:
         is_new = self.letters.write(
-            item.raw, reason, run_id=self.run_id, node_id=self.source.node_id, producer=item.producer,
-            sequence=item.sequence, may_come_again=may_come_again,
+            item.raw if self.keyring is not None and not self.keyring.encrypts else b"", reason, run_id=self.run_id,
+            node_id=self.source.node_id, producer=item.producer, sequence=item.sequence, may_come_again=may_come_again,
         )  # fmt: skip
         if is_new or not may_come_again:
             self.troubles[troubles.BAD_FRAME if item.is_damaged else troubles.REFUSED_POINTS] += 1

@@ -5,9 +5,11 @@ the cursor, in the same transaction, under the lock of the run's row. REST, in a
 """
 
 import json
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+import structlog
 from django.conf import settings
 from django.db import connections
 
@@ -15,7 +17,13 @@ from runs.ingest.troubles import MAX_SERIES_PER_RUN
 from runs.records.media.store import Totals
 from runs.records.metrics.models import Producer, Telemetry
 from runs.records.points.store import SeriesTable
+from runs.rights.secrets.key_stores import KeyProblem
+from runs.rights.secrets.storage_keys import keyring_of_run
+from trainyard.at_rest.keyring import NO_KEYS, Keyring
 
+log = structlog.get_logger(__name__)
+
+KEYRING_KEPT_S = 5.0  # so long after a switch of it lines are stored as before
 KEPT_ROWS = 50_000  # of all runs together; a row takes up to a kilobyte
 
 
@@ -29,6 +37,19 @@ class Known:
     clocks: dict[str, float] = field(default_factory=dict)  # the newest time in each producer's records
     media: Totals | None = None  # not counted yet
     log_bytes: int | None = None  # of all lines; not counted yet
+    keyring: Keyring | None = NO_KEYS  # of the project; None: it cannot be had
+    keyring_until: float = float("-inf")  # by the monotonic clock; then it is looked up again
+
+    def current_keyring(self) -> Keyring | None:
+        """Return the keys that lines and media are encrypted with now; None where they cannot be had."""
+        if time.monotonic() >= self.keyring_until:
+            try:
+                self.keyring = keyring_of_run(self.telemetry.run_id)
+            except KeyProblem as error:
+                self.keyring = None
+                log.warning("ingest.no_key", run=self.telemetry.run_id, error=str(error))
+            self.keyring_until = time.monotonic() + KEYRING_KEPT_S
+        return self.keyring
 
     @property
     def num_rows(self) -> int:

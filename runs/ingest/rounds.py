@@ -21,7 +21,7 @@ from runs.records.metrics.models import NodeSample
 from runs.serving import node_troubles
 from trainyard.contract.base import BadDocument, decode, encode, to_builtins
 from trainyard.contract.machines import HealthSample
-from trainyard.contract.seals import BadSeal, check_mac, frames_scope
+from trainyard.contract.seals import LOCKED, BadSeal, check_mac, frames_scope, unlock_bytes
 
 FIELDS = (b"n", b"r", b"a", b"f", b"m")
 IDENTIFIER = re.compile(r"[a-z0-9]{0,12}")
@@ -93,7 +93,7 @@ class Rounds:
         for entry_id, fields in entries:
             try:
                 entry = parse(entry_id, fields)
-                source = self._senders.source(entry)
+                source, data = self._senders.opened(entry)
             except (RunGone, AttemptDone):
                 continue
             except Unproven as error:
@@ -107,7 +107,7 @@ class Rounds:
                 work.health.append(entry)
             else:
                 batch = work.batches.setdefault((entry.run_id, entry.fence, source), [])
-                batch += incoming(entry.data)
+                batch += incoming(data)
         for node_id in refused.keys() - {""}:
             node_troubles.note(node_id, node_troubles.UNPROVEN, refused[node_id])
         return work
@@ -204,6 +204,7 @@ class IngestEntry(NamedTuple):
     fence: int
     data: bytes
     seal: str
+    is_locked: bool = False  # only the node's key opens the data
 
     @property
     def is_health(self) -> bool:
@@ -214,7 +215,8 @@ def parse(entry_id: bytes, fields: dict[bytes, bytes]) -> IngestEntry:
     """Return the entry. Raises Unproven where fields are missing or no text."""
     try:
         node_id, run_id, attempt_id, fence, seal = (fields[name].decode("ascii") for name in FIELDS)
-        entry = IngestEntry(entry_id, node_id, run_id, attempt_id, int(fence), fields[b"d"], seal)
+        is_locked = fields.get(b"e") == LOCKED.encode()
+        entry = IngestEntry(entry_id, node_id, run_id, attempt_id, int(fence), fields[b"d"], seal, is_locked)
     except (KeyError, ValueError) as error:
         raise Unproven(f"the entry is not one: {error!r}") from error
     if not all(IDENTIFIER.fullmatch(part) for part in (node_id, run_id, attempt_id)) or not 0 <= entry.fence < 2**31:
@@ -229,17 +231,21 @@ class Senders:
         self._nodes: _Cache[str, tuple[str, str]] = _Cache(clock)
         self._placements: _Cache[tuple[str, str, str, int], range] = _Cache(clock)
 
-    def source(self, entry: IngestEntry) -> Source:
-        """Return who sent the entry. Raises Unproven, RunGone, or AttemptDone."""
+    def opened(self, entry: IngestEntry) -> tuple[Source, bytes]:
+        """Return who sent the entry, and its frames. Raises Unproven, RunGone, or AttemptDone."""
         key, name = self._nodes.get(entry.node_id, lambda: _node(entry.node_id))
+        scope = frames_scope(entry.node_id, entry.run_id, entry.fence)
         try:
-            check_mac(key, frames_scope(entry.node_id, entry.run_id, entry.fence), entry.data, entry.seal)
+            if entry.is_locked:  # what opens proves the key as a seal does
+                data = unlock_bytes(key, scope, entry.data)
+            else:
+                check_mac(key, scope, data := entry.data, entry.seal)
         except BadSeal as error:
             raise Unproven(str(error), entry.node_id) from error
         if entry.is_health:
-            return Source(entry.node_id, name)
+            return Source(entry.node_id, name), data
         pair = (entry.node_id, entry.attempt_id, entry.run_id, entry.fence)
-        return Source(entry.node_id, name, ranks=self._placements.get(pair, lambda: _ranks(*pair)))
+        return Source(entry.node_id, name, ranks=self._placements.get(pair, lambda: _ranks(*pair))), data
 
 
 def _node(node_id: str) -> tuple[str, str]:

@@ -70,7 +70,7 @@ class Project(models.Model):
     # Where its data may lie, separated by commas as in Cluster.region; empty: anywhere.
     regions = models.CharField(max_length=300, blank=True)
     quota_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # of all that it stores; None: no limit
-    encrypts_files = models.BooleanField(default=False)  # with its storage keys, before they reach a disk
+    encrypts_files = models.BooleanField(default=False)  # and logs and media, with its storage keys
     # Days after the end of a run; None: for ever. See runs.privacy.retention.
     keep_logs_days = models.PositiveIntegerField(null=True, blank=True)
     keep_metrics_days = models.PositiveIntegerField(null=True, blank=True)

@@ -99,16 +99,17 @@ class Encryptor:
 
 
 class DecryptedFile:
-    """Reads an encrypted file that is open, from any place. The last chunk is opened at once: a file that was cut off
-    or appended to is refused before any of it is used."""
+    """Reads an encrypted file, which is open at its beginning, from any place. The last chunk is opened at once: a file
+    that was cut off or appended to is refused before any of it is used."""
 
     def __init__(self, file: BinaryIO, keyring: Keyring, context: str) -> None:
         """Raises CannotDecrypt."""
-        self._file = file
+        self._file, begin = file, file.tell()
         header = file.read(HEADER.size)
+        self._first = begin + HEADER.size
         version, self._chunk_bytes, salt = _parse(header)
         self._cipher = _FileCipher(keyring, version, header, salt, context)
-        body = file.seek(0, 2) - HEADER.size
+        body = file.seek(0, 2) - self._first
         self._num_chunks = -(-body // (self._chunk_bytes + TAG_BYTES))
         self.size = body - TAG_BYTES * self._num_chunks
         if self._num_chunks < 1 or self.size < 0:
@@ -132,7 +133,7 @@ class DecryptedFile:
     def _chunk(self, index: int) -> bytes:
         if self._open[0] != index:
             size = self._chunk_bytes + TAG_BYTES
-            self._file.seek(HEADER.size + index * size)
+            self._file.seek(self._first + index * size)
             self._open = index, self._cipher.open(index, self._file.read(size), is_last=index == self._num_chunks - 1)
         return self._open[1]
 

@@ -58,6 +58,8 @@ class Order(WireStruct, kw_only=True):
     spark_secret: str = ""  # of the attempt, where ``task.launch`` has spark
     isolation_minimum: int = 0  # sandbox level below which the cluster runs nothing
     has_storage_keys: bool = False  # they come with the secrets
+    # The project encrypts: records travel locked, and nothing of the attempt stays here once the server has it.
+    encrypts: bool = False
     image_digest: str = ""  # of the container's image, once an attempt of the run has resolved its tag
     log_rules: list[LogRule] = []  # of the cluster and of the run; the node adds those that ship with it
 

@@ -55,6 +55,9 @@ def frames_scope(node_id: str, run_id: str, fence: int) -> str:
     return f"frames:{node_id}:{run_id}:{fence}"
 
 
+LOCKED = "1"  # the field ``e`` of an entry of the stream whose frames the node's key opens
+
+
 def order_scope(node_id: str) -> str:
     return f"order:{node_id}"
 
@@ -185,9 +188,7 @@ def broker_url(redis_url: str) -> str:
 
 def lock(key: str, scope: str, document: object) -> Locked:
     """Return ``document`` so that only who has the node's key can read it: AES-256-GCM, bound to the scope."""
-    nonce = secrets.token_bytes(12)
-    hidden = AESGCM(_lock_key(key)).encrypt(nonce, encode(document).encode(), scope.encode())
-    return Locked(locked=base64.b64encode(nonce + hidden).decode())
+    return Locked(locked=base64.b64encode(lock_bytes(key, scope, encode(document).encode())).decode())
 
 
 def unlock(key: str, scope: str, document: Locked, kind: type[T]) -> T:
@@ -195,10 +196,23 @@ def unlock(key: str, scope: str, document: Locked, kind: type[T]) -> T:
     it names the field and no value, since a run's environment is in there."""
     try:
         data = base64.b64decode(document.locked, validate=True)
-        found = AESGCM(_lock_key(key)).decrypt(data[:12], data[12:], scope.encode())
+    except ValueError as error:
+        raise BadSeal(f"what was locked for {scope} does not open") from error
+    return decode(unlock_bytes(key, scope, data), kind, is_secret=True)
+
+
+def lock_bytes(key: str, scope: str, data: bytes) -> bytes:
+    """Return the data so that only who has the node's key can read them: a nonce, and AES-256-GCM."""
+    nonce = secrets.token_bytes(12)
+    return nonce + AESGCM(_lock_key(key)).encrypt(nonce, data, scope.encode())
+
+
+def unlock_bytes(key: str, scope: str, data: bytes) -> bytes:
+    """Raises BadSeal where they do not open."""
+    try:
+        return AESGCM(_lock_key(key)).decrypt(data[:12], memoryview(data)[12:], scope.encode())
     except (InvalidTag, ValueError) as error:
         raise BadSeal(f"what was locked for {scope} does not open") from error
-    return decode(found, kind, is_secret=True)
 
 
 @lru_cache(maxsize=4096)

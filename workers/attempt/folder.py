@@ -15,7 +15,7 @@ import trainyard
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport
 from trainyard.contract.statuses import OVER, Phase
-from trainyard.spooling.held_folder import HeldFolder
+from trainyard.spooling.held_folder import HeldFolder, remove_tree
 from workers.attempt.documents import RecordedProcesses, SentOutput, read_document, write_document
 from workers.machine.processes import Process
 
@@ -175,6 +175,11 @@ class AttemptFolder:
         """Return whether it is over and the server has all of it. Once true it stays true, and is cheap to check."""
         self._is_done = self._is_done or (self.is_ended() and self.shipped_mark.exists() and self.is_uploaded())
         return self._is_done
+
+    def empty(self) -> None:
+        """Remove what its ranks wrote, once it is done: order, report and marks stay."""
+        for one in self.writable_folders:
+            remove_tree(one)
 
     def error_path(self, rank: int) -> Path:
         return self.logs / f"rank-{rank}.error.json"

@@ -69,6 +69,8 @@ class FinishedAttempts:
                 self._ship(order, report, folder, entry)
         if self._upload(order, folder, entry) and not is_living:
             self._due[folder.attempt] = now + STEP_EVERY_S, now + RARELY_S
+        if order.encrypts and folder.is_done() and not is_living:
+            folder.empty()
         kept_s = KEEP_S if folder.is_done() else UNSENT_KEPT_S
         if entry is None and not is_living and time.time() - report.at > kept_s:
             remove_tree(folder.path)

@@ -198,7 +198,8 @@ def _media_side(run: Run, item: media.MediaItem | None) -> MediaSide:
     if row is None:
         return MediaSide(run, "", "", "", "")
     url = f"/api/v1/runs/{run.pk}/media/{row.pk}/file" if row.kind in ("image", "audio", "video") else ""
-    text = str(media.content(row).get("text", ""))[:MAX_CHARS] if row.kind == "text" else ""
+    is_read = row.kind == "text" and "unreadable" not in row.meta
+    text = str(media.content(row).get("text", ""))[:MAX_CHARS] if is_read else str(row.meta.get("unreadable", ""))
     return MediaSide(run, row.kind, url, text, str(row.meta.get("caption", "")))
 
 

@@ -21,8 +21,8 @@ from runs.values.refused import Refused
 
 GB = 10**9
 ENCRYPTION_WORDS = {
-    "on": "Checkpoints of attempts that begin from now on, and output files that come from now on, are encrypted.",
-    "off": "What comes from now on is not encrypted. Older checkpoints and output files stay as they are.",
+    "on": "Logs, media and output files are encrypted from now on, and checkpoints of attempts that begin from now on.",
+    "off": "What comes from now on is not encrypted. What is there stays as it is.",
     "new-key": "What comes from now on is encrypted with the new key. Older keys open what they encrypted.",
     "destroy": "The keys are destroyed. What they encrypted cannot be read any more.",
 }

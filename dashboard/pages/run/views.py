@@ -29,6 +29,7 @@ from runs.models import Run, RunCode
 from runs.placing.planning import BENCHMARK
 from runs.records.files import outputs
 from runs.records.media.kinds import ALL_OF, ANY_OF
+from runs.records.media.read import why_unreadable
 from runs.records.metrics import progress
 from runs.records.metrics.models import Series
 from runs.records.time_use.sums import times_shown
@@ -128,6 +129,7 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
 def media(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request, run_id)
     context = {**around(request, run, "media"), "example": MEDIA_EXAMPLE, "all_kinds": ALL_OF, "any_kinds": ANY_OF}
+    context["unreadable"] = why_unreadable(run.pk)
     return show(request, "runs/media.html", context, fragments=HEADER)
 
 

@@ -12,6 +12,7 @@ from runs.api.auth import Resource, actor
 from runs.api.metrics.series import labels_in
 from runs.records.media import read as media
 from runs.records.media.kinds import KINDS
+from runs.records.metrics.encrypted import is_hidden
 from runs.records.metrics.models import Media
 from runs.records.metrics.progress import cursor_of
 from runs.rights.access import NotFound, Permission, get_run
@@ -168,8 +169,9 @@ def file(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
         raise NotFound(f"{row.name!r} at step {row.step} is a {row.kind}: only {files} are files.")
     if (known := _known(request, row)) is not None:
         return known
+    data = media.file_bytes(row)
     form = row.meta["format"]
-    response = HttpResponse(bytes(row.data), content_type=f"{row.kind}/{form}")
+    response = HttpResponse(data, content_type=f"{row.kind}/{form}")
     name = re.sub(r"[^\w.-]+", "-", row.name)[:100]
     response["Content-Disposition"] = content_disposition_header(False, f"{name}-{row.step}.{form}") or "inline"
     response["X-Content-Type-Options"] = "nosniff"
@@ -186,12 +188,14 @@ def _row(request: HttpRequest, run_id: str, media_id: int) -> Media:
 
 
 def _known(request: HttpRequest, row: Media) -> HttpResponse | None:
-    """Return the answer for who has it already: an item never changes."""
+    """Return the answer for who has it already: an item never changes. No browser keeps one that is encrypted here."""
+    if is_hidden(bytes(row.data)):
+        return None
     tags = parse_etags(request.headers.get("If-None-Match", ""))
     return _kept(HttpResponseNotModified(), row) if f'"{row.pk}"' in tags or "*" in tags else None
 
 
 def _kept(response: HttpResponse, row: Media) -> HttpResponse:
     response["ETag"] = f'"{row.pk}"'
-    response["Cache-Control"] = FOR_EVER
+    response["Cache-Control"] = "private, no-store" if is_hidden(bytes(row.data)) else FOR_EVER
     return response

@@ -107,12 +107,12 @@ def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> answe
 @router.put(
     "/projects/{project_id}/encryption",
     response=StorageOut,
-    summary="Encrypt its checkpoints and output files, or no longer",
+    summary="Encrypt what its runs log and leave, or no longer",
 )
 @operation(thing(Permission.PRIVACY_MANAGE))
 def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) -> answers.Storage:
-    """It counts for attempts that begin and files that come from now on. What is there stays as it is, and is read in
-    either case. Example: `{"encrypts": true, "new_key": false}`"""
+    """Logs, media and output files that come, and checkpoints of recipes in attempts that begin, from now on. What is
+    there stays as it is, and is read in either case. Example: `{"encrypts": true, "new_key": false}`"""
     user = actor(request)
     project = get_project(request, project_id)
     actions.set_encryption(actor=user, project=project, encrypts=body.encrypts)

@@ -231,6 +231,7 @@ def order_for(placement: Placement) -> Order:
         image_digest=image_digest(run),
         isolation_minimum=node.cluster.isolation_minimum,
         has_storage_keys=takes_storage_keys(run),
+        encrypts=run.project.encrypts_files,
         log_rules=log_rules_of(run),
     )
 

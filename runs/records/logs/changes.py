@@ -6,7 +6,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from runs.records.logs.chunks import decode_columns, decode_texts
+from runs.records.logs.chunks import ChunkPlace, decode_columns
 from runs.records.logs.writing import StreamLines
 from runs.records.metrics.models import LogChunk
 
@@ -33,7 +33,8 @@ def lines_since(run_id: str, cursor: int) -> list[StreamLines]:
 def _batches(chunk: LogChunk, cursor: int) -> Iterator[tuple[int, StreamLines]]:
     columns = decode_columns(bytes(chunk.columns))
     start = int(np.searchsorted(columns.batches, cursor, "right"))
-    texts = decode_texts(bytes(chunk.text))
+    place = ChunkPlace(chunk.run_id, chunk.stream_id, chunk.first_line)
+    texts = place.shown_texts(bytes(chunk.text), chunk.num_lines)
     while start < columns.size:
         batch = int(columns.batches[start])
         end = int(np.searchsorted(columns.batches, batch, "right"))

@@ -15,7 +15,9 @@ import zstandard
 from numpy.typing import NDArray
 
 from runs.records.logs.levels import NONE, hints, level_of
+from runs.records.metrics import encrypted
 from runs.records.metrics.codec import BadSegment, Floats, Numbers, pack_all, unpack_all
+from trainyard.at_rest.keyring import Keyring
 
 LEVEL = 1  # of zstandard: 3 takes a third longer and gains nothing on such texts
 LINES_PER_CHUNK = 4096
@@ -49,6 +51,7 @@ class Texts:
     """The texts of a chunk's lines."""
 
     data: bytes
+    is_readable: bool = True  # if not, a sentence stands in place of each line
 
     @cached_property
     def starts(self) -> Places:
@@ -106,6 +109,28 @@ def encode_texts(lines: Sequence[bytes]) -> bytes:
 def decode_texts(data: bytes) -> Texts:
     """Return the lines that encode_texts() was given. Raises BadSegment."""
     return Texts(_decompressed(data))
+
+
+class ChunkPlace(NamedTuple):
+    """Place that the texts of a chunk are bound to where they are encrypted."""
+
+    run_id: str
+    stream_id: int
+    first_line: int
+
+    def hide(self, keyring: Keyring, data: bytes) -> bytes:
+        return encrypted.hide(keyring, self.run_id, f"log|{self.stream_id}|{self.first_line}", data)
+
+    def texts(self, data: bytes) -> Texts:
+        """Raises BadSegment, and encrypted.Unreadable."""
+        return decode_texts(encrypted.reveal(self.run_id, f"log|{self.stream_id}|{self.first_line}", data))
+
+    def shown_texts(self, data: bytes, num_lines: int) -> Texts:
+        """Return the lines for readers; in place of each the reason where its key is gone. Raises BadSegment."""
+        try:
+            return self.texts(data)
+        except encrypted.Unreadable as error:
+            return Texts(b"\n".join([encoded(str(error))] * num_lines), is_readable=False)
 
 
 def _decompressed(data: bytes) -> bytes:

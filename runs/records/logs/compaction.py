@@ -13,11 +13,14 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Exists, OuterRef
 
-from runs.records.logs.chunks import BYTES_PER_CHUNK, LINES_PER_CHUNK, Columns, decode_columns, decode_texts, placed
+from runs.records.logs.chunks import BYTES_PER_CHUNK, LINES_PER_CHUNK, ChunkPlace, Columns, decode_columns, placed
 from runs.records.logs.writing import FIELDS, rows_of
-from runs.records.metrics import bulk
+from runs.records.metrics import bulk, encrypted
 from runs.records.metrics.bulk import RunGone, delete_rows, in_parts
 from runs.records.metrics.models import LogChunk
+from runs.rights.secrets.key_stores import KeyProblem
+from runs.rights.secrets.storage_keys import keyring_of_run
+from trainyard.at_rest.keyring import Keyring
 
 SMALL = {"num_lines__lt": LINES_PER_CHUNK // 2, "size__lt": BYTES_PER_CHUNK // 2}  # as the index log_small has it
 FEW = 16  # so many wait before they are put together while more come
@@ -39,16 +42,18 @@ class _Chunk(NamedTuple):
 def fold_lines(run_id: str, bound: int, *, is_quiet: bool) -> bool:
     """Put some of the run's small chunks up to cursor ``bound`` together. ``is_quiet``: nothing more is coming soon.
     Returns whether it did anything. Raises RunGone."""
-    groups, old, num_bytes = [], list[int](), 0
+    rows, old, num_bytes = list[bulk.Row](), list[int](), 0
     for group in _groups(run_id, bound, is_quiet=is_quiet):
-        groups.append(group)
+        try:
+            rows += _together(run_id, group)
+        except (encrypted.Unreadable, KeyProblem):  # its key is gone, or away: the chunks stay as they are
+            continue
         old += [chunk.pk for chunk in group]
         num_bytes += sum(chunk.size for chunk in group)
         if num_bytes >= BYTES_PER_STEP or len(old) >= ROWS_PER_STEP:
             break
-    if not groups:
+    if not old:
         return False
-    rows = [row for group in groups for row in _together(run_id, group)]
     with transaction.atomic(using=settings.METRICS_DATABASE):
         if delete_rows(LogChunk, old) != len(old):
             raise RunGone(run_id)
@@ -108,13 +113,18 @@ def _worth_it(group: list[_Chunk]) -> list[_Chunk]:
 def _together(run_id: str, group: Sequence[_Chunk]) -> list[bulk.Row]:
     parts: list[Columns] = []
     texts: list[bytes] = []
+    is_hidden = False
     for ids in in_parts([chunk.pk for chunk in group]):
         rows = LogChunk.objects.filter(pk__in=ids).order_by("first_line")
-        for data, text in rows.values_list("columns", "text"):
+        for first_line, data, text in rows.values_list("first_line", "columns", "text"):
             parts.append(decode_columns(bytes(data)))
-            texts += decode_texts(bytes(text)).data.split(b"\n")
+            is_hidden = is_hidden or encrypted.is_hidden(bytes(text))
+            texts += ChunkPlace(run_id, group[0].stream_id, first_line).texts(bytes(text)).data.split(b"\n")
     columns = Columns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     if len(texts) != sum(chunk.num_lines for chunk in group):
         raise RunGone(run_id)
     order = placed(columns.times, group[0].first_time)
-    return rows_of(run_id, group[0].stream_id, group[0].first_line, order, columns, texts)
+    keyring = keyring_of_run(run_id)
+    if is_hidden and not keyring.encrypts:  # what was hidden stays so, whatever the project does now
+        keyring = Keyring(max(keyring.keys), keyring.keys)
+    return rows_of(run_id, group[0].stream_id, group[0].first_line, order, columns, texts, keyring)

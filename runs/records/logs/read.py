@@ -16,7 +16,7 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from runs.records.logs.chunks import Columns, Texts, decode_columns, decode_texts, placed
+from runs.records.logs.chunks import ChunkPlace, Columns, Texts, decode_columns, placed
 from runs.records.logs.levels import ANSI
 from runs.records.logs.lines import Filters, Key, LineDocument, document, key_of, line_behind
 from runs.records.logs.patterns import literal
@@ -140,7 +140,8 @@ class _Chunk(NamedTuple):
         if row is None:
             raise _Moved
         columns = decode_columns(bytes(row[0]))
-        return columns, placed(columns.times, self.first_time), decode_texts(bytes(row[1]))
+        place = ChunkPlace(self.stream.run_id, self.stream.pk, self.first_line)
+        return columns, placed(columns.times, self.first_time), place.shown_texts(bytes(row[1]), self.num_lines)
 
 
 def forward(run_id: str, filters: Filters, span: Span, find: Find | None = None) -> Iterator[Line]:

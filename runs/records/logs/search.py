@@ -15,7 +15,7 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from runs.records.logs.chunks import Columns, decode_columns, decode_texts
+from runs.records.logs.chunks import ChunkPlace, Columns, decode_columns
 from runs.records.logs.index import Index, Refs, index_of
 from runs.records.logs.lines import Filters, Key, LineDocument, document, key_of, line_behind
 from runs.records.logs.patterns import Pattern, Spans
@@ -110,13 +110,16 @@ class _Search:
     def _look(self, row: int, data: bytes, text: bytes) -> None:
         """Look through one chunk: behind the cursor, for one hit more than is asked for, and none behind those that
         are enough. What is not kept is found again behind the next cursor."""
-        table, texts = self.index.table, decode_texts(text)
+        table, (stream, first_line) = self.index.table, self.stream(row)
+        texts = ChunkPlace(stream.run_id, stream.pk, first_line).shown_texts(text, int(table.num_lines[row]))
+        if not texts.is_readable:
+            return
         columns: Columns | None = None
         found: list[_Hit] = []
         start, bound = 0, self.hits[self.limit].time if len(self.hits) > self.limit else END
         if self.behind is not None and self.behind.time >= table.first_time[row]:
             columns = decode_columns(data)
-            start = line_behind(*self.stream(row), self.index.order(row, columns), self.behind)
+            start = line_behind(stream, first_line, self.index.order(row, columns), self.behind)
         times: list[float] = []
         fits: list[bool] = []
         for line in self.pattern.lines(texts, start):

@@ -11,7 +11,7 @@ from typing import TypedDict, TypeVar
 
 import numpy as np
 
-from runs.records.logs.chunks import Codes, Places, decode_columns, decode_texts
+from runs.records.logs.chunks import ChunkPlace, Codes, Places, decode_columns
 from runs.records.logs.index import Index, Refs, chunk_table_of, index_of, times_of
 from runs.records.logs.levels import ERROR, NAMES, WARNING
 from runs.records.logs.lines import STREAMS, Filters, LineDocument, LineId, document
@@ -159,8 +159,9 @@ def items(index: Index, refs: Refs) -> list[LineDocument]:
     found: dict[int, LineDocument] = {}
     for row in np.unique(refs.rows).tolist():
         data, text = LogChunk.objects.values_list("columns", "text").get(pk=int(table.ids[row]))
-        columns, texts = decode_columns(bytes(data)), decode_texts(bytes(text))
+        columns = decode_columns(bytes(data))
         stream, first_line = table.streams[int(table.stream[row])], int(table.first_line[row])
+        texts = ChunkPlace(stream.run_id, stream.pk, first_line).shown_texts(bytes(text), columns.size)
         for place in np.flatnonzero(refs.rows == row).tolist():
             line = int(refs.lines[place])
             time, level = float(columns.times[line]), int(columns.levels[line])
@@ -243,5 +244,7 @@ def whole_line(run_id: str, wanted: LineId) -> LineDocument | None:
         return None
     place = wanted.line - chunk.first_line
     columns = decode_columns(bytes(chunk.columns))
-    text = decode_texts(bytes(chunk.text)).text(place)
-    return document(chunk.stream, wanted.line, float(columns.times[place]), int(columns.levels[place]), text)
+    texts = ChunkPlace(run_id, chunk.stream_id, chunk.first_line).shown_texts(bytes(chunk.text), chunk.num_lines)
+    return document(
+        chunk.stream, wanted.line, float(columns.times[place]), int(columns.levels[place]), texts.text(place)
+    )

@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from django.db.models import Sum
 
-from runs.records.logs.chunks import Columns, cuts, encode_columns, encode_texts, encoded, levels_of, placed
+from runs.records.logs.chunks import ChunkPlace, Columns, cuts, encode_columns, encode_texts, encoded, levels_of, placed
 from runs.records.logs.levels import DEBUG, ERROR, INFO, NAMES, WARNING
 from runs.records.metrics import bulk
 from runs.records.metrics.bulk import IDS_PER_QUERY
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.models import LogChunk, LogStream
+from trainyard.at_rest.keyring import NO_KEYS, Keyring
 
 FIELDS = (
     "run_id", "stream_id", "cursor", "first_line", "num_lines", "size", "first_time", "last_time", "num_errors",
@@ -29,8 +30,10 @@ class StreamLines(NamedTuple):
     lines: list[tuple[float, str]]
 
 
-def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[StreamLines]) -> None:
-    """Append log lines to their streams. The caller holds the run's lock."""
+def write_lines(
+    run_id: str, *, attempt: int, cursor: int, lines: Iterable[StreamLines], keyring: Keyring = NO_KEYS
+) -> None:
+    """Append log lines to their streams, encrypted where the keyring encrypts. The caller holds the run's lock."""
     found: dict[Key, list[tuple[float, str]]] = {}
     for part in lines:
         if part.lines:
@@ -46,7 +49,7 @@ def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[Strea
         texts = [encoded(text) for _, text in timed]
         first = max(stream.last_time, times[0]) if stream.num_lines else times[0]
         columns = Columns(times, levels_of(texts), np.full(len(texts), cursor, np.int64))
-        chunks += rows_of(run_id, stream.pk, stream.num_lines, placed(times, first), columns, texts)
+        chunks += rows_of(run_id, stream.pk, stream.num_lines, placed(times, first), columns, texts, keyring)
         changes.append((stream.num_lines + len(texts), chunks[-1][FIELDS.index("last_time")], stream.pk))
     bulk.insert(LogChunk, FIELDS, chunks)
     bulk.update(LogStream, ("num_lines", "last_time"), changes)
@@ -76,7 +79,13 @@ def _known(run_id: str, attempt: int, keys: Sequence[Key]) -> dict[Key, LogStrea
 
 
 def rows_of(
-    run_id: str, stream_id: int, first_line: int, order: Floats, columns: Columns, texts: Sequence[bytes]
+    run_id: str,
+    stream_id: int,
+    first_line: int,
+    order: Floats,
+    columns: Columns,
+    texts: Sequence[bytes],
+    keyring: Keyring,
 ) -> list[bulk.Row]:
     """Return the rows of FIELDS for consecutive lines, which ``order`` has the placed times of."""
     found: list[bulk.Row] = []
@@ -84,12 +93,13 @@ def rows_of(
     for start, end in pairwise(edges):
         part = columns.part(start, end)
         counts = np.bincount(part.levels, minlength=len(NAMES)).tolist()
+        place = ChunkPlace(run_id, stream_id, first_line + start)
         size = sum(len(text) for text in texts[start:end]) + end - start - 1
         found.append(
             (
                 run_id, stream_id, int(part.batches[-1]), first_line + start, end - start, size, float(order[start]),
                 float(order[end - 1]), counts[ERROR], counts[WARNING], counts[INFO], counts[DEBUG],
-                encode_columns(part), encode_texts(texts[start:end]),
+                encode_columns(part), place.hide(keyring, encode_texts(texts[start:end])),
             )
         )  # fmt: skip
     return found

@@ -3,8 +3,10 @@
 As with points the newest attempt wins: it hides older items of the same name and labels from its own first step on.
 """
 
+import base64
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple, TypedDict, cast
@@ -14,10 +16,13 @@ import zstandard
 from django.db.models import Count, Max, Min, Q
 
 from runs.records.media.kinds import KINDS, Content, Histogram, histogram_of
+from runs.records.media.store import DATA_PLACE, HIDDEN, META_PLACE
 from runs.records.metrics.bulk import in_parts
 from runs.records.metrics.codec import Floats, numbers
+from runs.records.metrics.encrypted import Unreadable, reveal
 from runs.records.metrics.models import Media
 from runs.records.points.tables import labels_key
+from trainyard.contract.base import decode
 from trainyard.grouping import grouped
 
 MAX_COMMON_BINS = 128
@@ -117,7 +122,7 @@ def steps_of(run_id: str, name: str, labels: dict[str, str], *, is_all: bool = F
     rows: dict[int, dict[str, Any]] = {}
     for ids in in_parts([place.id for place in places]):
         for row in Media.objects.filter(pk__in=ids).values("id", "time", "kind", "meta", "size"):
-            rows[row["id"]] = dict(row)
+            rows[row["id"]] = {**row, "meta": meta_of(run_id, row["meta"])}
     found = [cast(MediaItem, place._asdict() | rows[place.id]) for place in places if place.id in rows]
     return found, is_thinned
 
@@ -125,18 +130,44 @@ def steps_of(run_id: str, name: str, labels: dict[str, str], *, is_all: bool = F
 def find(run_id: str, media_id: int) -> Media | None:
     if not 0 < media_id < 2**63:  # what no database has
         return None
-    return Media.objects.filter(run_id=run_id, pk=media_id).first()
+    row = Media.objects.filter(run_id=run_id, pk=media_id).first()
+    if row is not None:
+        row.meta = meta_of(run_id, row.meta)
+    return row
+
+
+def meta_of(run_id: str, stored: dict[str, Any]) -> dict[str, Any]:
+    """Return an item's meta; where its key is gone, the reason as ``unreadable``, and in place of the caption."""
+    if HIDDEN not in stored:
+        return stored
+    try:
+        return decode(reveal(run_id, META_PLACE, base64.b64decode(stored[HIDDEN])), dict[str, Any])
+    except Unreadable as error:
+        return {"unreadable": str(error), "caption": str(error)}
 
 
 def content(row: Media) -> Content:
-    """Return the data of an item, as JSON has it; nothing for a file."""
+    """Return the data of an item that find() returned, as JSON has it; nothing for a file. Raises Unreadable."""
     kind = KINDS[row.kind]
-    return {} if kind.formats else kind.content(row.meta, _unpacked(row.data))
+    return {} if kind.formats else kind.content(row.meta, _unpacked(row.run_id, row.data))
+
+
+def file_bytes(row: Media) -> bytes:
+    """Return the file of an item that find() returned. Raises Unreadable."""
+    if unreadable := row.meta.get("unreadable"):
+        raise Unreadable(unreadable)
+    return reveal(row.run_id, DATA_PLACE, bytes(row.data))
+
+
+def why_unreadable(run_id: str) -> str:
+    """Return why the run's newest media cannot be read; empty where they can."""
+    metas = Media.objects.filter(run_id=run_id).order_by("-pk").values_list("meta", flat=True)[:1]
+    return next((str(meta_of(run_id, meta).get("unreadable", "")) for meta in metas), "")
 
 
 def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> HistogramsOverTime:
     """Return the histograms of at most so many steps on common edges; those of several ranks at a step are added, and
-    of very many ranks fewer steps are read."""
+    of very many ranks fewer steps are read. Raises Unreadable."""
     places = [one for one in _places(run_id, name, labels, "histogram") if not one.superseded]
     num_ranks = max(Counter(step for step, _ in {(one.step, one.rank) for one in places}).values(), default=1)
     chosen, is_thinned = _thinned(places, max(1, min(at_most, MAX_HISTOGRAMS // num_ranks)))
@@ -144,7 +175,7 @@ def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> 
     found: dict[int, tuple[float, Histogram]] = {}
     for ids in in_parts(sorted(newest.values())):
         rows = Media.objects.filter(pk__in=ids).values_list("pk", "time", "data")
-        found.update((pk, (time, histogram_of(_unpacked(data)))) for pk, time, data in rows.iterator())
+        found.update((pk, (time, histogram_of(_unpacked(run_id, data)))) for pk, time, data in rows.iterator())
     kept = [(step, *found[pk]) for (step, _), pk in sorted(newest.items()) if pk in found]
     edges, columns = rebinned([histogram for _, _, histogram in kept])
     steps: dict[int, tuple[float, Any]] = {}
@@ -170,7 +201,8 @@ def words(run_ids: Sequence[str], at_most: int) -> dict[tuple[str, str, str], li
     found: dict[tuple[str, ...], list[tuple[int, Word]]] = defaultdict(list)
     rows = texts.filter(is_one).order_by("step", "pk").values_list(*WORD_KEY, "attempt", "step", "time", "data")
     for *key, attempt, step, time, data in rows:
-        found[tuple(key)].append((attempt, Word(_unpacked(data).decode(), step, time)))
+        with suppress(Unreadable):
+            found[tuple(key)].append((attempt, Word(_unpacked(key[1], data).decode(), step, time)))
     return {key: _standing(found[key]) for key in keys}
 
 
@@ -206,8 +238,8 @@ def _thinned(places: list[MediaPlace], at_most: int) -> tuple[list[MediaPlace], 
     return [place for place in places if place.step in kept], True
 
 
-def _unpacked(data: bytes | memoryview) -> bytes:
-    return zstandard.decompress(bytes(data), MAX_DATA_BYTES)
+def _unpacked(run_id: str, data: bytes | memoryview) -> bytes:
+    return zstandard.decompress(reveal(run_id, DATA_PLACE, bytes(data)), MAX_DATA_BYTES)
 
 
 # Histograms with edges of their own, laid over each other on common ones. Pure.

@@ -1,5 +1,6 @@
 """The storage keys of projects: made, given to attempts, wrapped anew when the site's key changes, and destroyed."""
 
+from functools import lru_cache
 from secrets import token_bytes
 
 from django.db import IntegrityError, transaction
@@ -49,6 +50,19 @@ def keyring_of_project(project: Project) -> Keyring:
     store = key_store()
     keys = {row.number: store.unwrap(row.key_id, row.wrapped_key, place_of(row)) for row in rows}
     return Keyring(max(keys) if project.encrypts_files else 0, keys)
+
+
+def keyring_of_run(run_id: str) -> Keyring:
+    """Return the keys of the run's project, for rows of records, which are many: this process asks the key service once
+    for each key. Raises KeyProblem."""
+    rows = list(StorageKey.objects.filter(project__runs=run_id, destroyed_at=None).select_related("project"))
+    keys = {row.number: _unwrapped(row.key_id, row.wrapped_key, place_of(row)) for row in rows}
+    return Keyring(max(keys) if keys and rows[0].project.encrypts_files else 0, keys)
+
+
+@lru_cache(256)
+def _unwrapped(key_id: str, wrapped_key: str, place: str) -> bytes:
+    return key_store().unwrap(key_id, wrapped_key, place)
 
 
 def destroy_storage_keys(project: Project) -> int:

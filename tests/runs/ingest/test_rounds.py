@@ -15,7 +15,7 @@ from runs.ingest.consumer import Consumer
 from runs.ingest.report import report_points
 from runs.models import Attempt, Node, Run
 from runs.records.metrics import progress
-from runs.records.metrics.models import Series, Telemetry
+from runs.records.metrics.models import DeadLetter, Series, Telemetry
 from runs.records.points import read, store
 from runs.records.points.blocks import encode_block
 from runs.records.points.tables import PointMatrix
@@ -24,7 +24,7 @@ from tests.cast import Cast, make_attempt, make_node
 from tests.runs.ingest.conftest import drain
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points
-from trainyard.contract.seals import stream_key
+from trainyard.contract.seals import LOCKED, frames_scope, lock_bytes, stream_key
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
@@ -162,3 +162,16 @@ def test_each_shard_has_a_stream_and_an_ingest_of_its_own(stage: Stage, make_run
     drain(other)
     other.close()
     assert progress.watermarks(run.pk) == {spool.producer: 2}
+
+
+def test_locked_entries_are_opened_and_those_of_another_key_are_not_stored(stage: Stage) -> None:
+    spool = Spool()
+    for which, key in ((0, stage.nodes[0].key), (1, stage.nodes[2].key)):
+        attempt = stage.attempts[which]
+        scope = frames_scope(stage.nodes[which].pk, attempt.run_id, attempt.fence)
+        frames = spool.begin() + spool.points(some_points(1, 3))
+        send(attempt, stage.nodes[which], lock_bytes(key, scope, frames), e=LOCKED)
+        spool = Spool()
+    drain(stage.consumer)
+    assert (stage.steps(0), stage.steps(1)) == ([1, 2, 3], [])
+    assert "does not open" in DeadLetter.objects.get().reason

@@ -243,3 +243,17 @@ def test_one_order_that_makes_no_sense_does_not_hold_up_the_others(bare_node: Co
     until(lambda: "slots" in bare_node.log() and f"{odd['attempt']}: order" in bare_node.log())
     troubles = until(lambda: (bare_node.up() or {}).get("troubles"))
     assert troubles[unread["attempt"]].startswith("this node cannot read the order")
+
+
+def test_of_a_project_that_encrypts_nothing_stays_that_ranks_wrote_once_the_server_has_it(
+    folder: AttemptFolder, finished: FinishedAttempts
+) -> None:
+    folder = AttemptFolder(folder.path)
+    folder.create(replace(ORDER, first_rank=1, encrypts=True))
+    (folder.logs / "rank-0.stdout").write_text("a line")
+    finished.advance(folder, entry(**{"p" * 32: 2}))
+    assert (folder.logs / "rank-0.stdout").exists(), "the server does not have the last frame"
+    finished.advance(folder, entry(**{"p" * 32: 3}))
+    assert not any(one.exists() for one in folder.writable_folders)
+    assert folder.report() is not None and AttemptFolder(folder.path).is_done()
+    assert not finished.advance(folder, None)

@@ -14,7 +14,7 @@ import structlog
 
 from trainyard.contract.limits import STREAM_LIMIT_BYTES, STREAM_LIMIT_ENTRIES
 from trainyard.contract.orders import Order
-from trainyard.contract.seals import frames_scope, mac, stream_key
+from trainyard.contract.seals import LOCKED, frames_scope, lock_bytes, mac, stream_key
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.reader import PassedFile, RawFrame, SpoolReader
 from trainyard.spooling.writer import Files, spool_files, spool_path
@@ -215,6 +215,10 @@ class Shipper:
         sender = {"n": order.node, "r": order.run, "a": order.attempt, "f": order.fence}
         pipe: Any = self._client.pipeline(transaction=False)
         for data in batches:
-            pipe.xadd(self._stream, {**sender, "d": data, "m": mac(self._key, scope, data)})
+            if order.encrypts:  # Valkey keeps entries in a file; what opens needs no seal
+                proof = {"e": LOCKED, "d": lock_bytes(self._key, scope, data), "m": ""}
+            else:
+                proof = {"d": data, "m": mac(self._key, scope, data)}
+            pipe.xadd(self._stream, sender | proof)
         pipe.execute()
         self._room -= len(batches)

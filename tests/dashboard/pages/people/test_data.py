@@ -52,9 +52,9 @@ def test_encryption_is_switched_on_with_its_consequences_in_words(
     settings.HOME = tmp_path
     client, path = as_user(cast.owner), f"/people/{cast.project.pk}/data/encryption/"
     before = client.get(f"/people/{cast.project.pk}/data/").content.decode()
-    assert "Without it, or a backup of it, nobody opens these files." in before
+    assert "Without it, or a backup of it, nobody reads any of this." in before
     page = client.post(path, {"what": "on"}, follow=True).content.decode()
-    assert "with version 1 of this project" in page and "Checkpoints that attempts keep now and output files" in page
+    assert "with version 1 of this project" in page and "Logs, media and output files that come now" in page
     assert client.post(path, {"what": "new-key"}).status_code == 302 and StorageKey.objects.count() == 2
     assert client.post(path, {"what": "destroy", "confirm": "another"}).status_code == 409
     assert client.post(path, {"what": "off"}).status_code == 302

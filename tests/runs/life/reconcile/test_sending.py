@@ -84,7 +84,7 @@ def test_records_that_come_after_the_last_one_are_dropped(yard: Yard) -> None:
     node, attempt = yard.voices[0].node, yard.attempt
     scope = seals.frames_scope(node.pk, yard.run.pk, attempt.fence)
     entry = IngestEntry(b"1-1", node.pk, yard.run.pk, attempt.pk, attempt.fence, b"", seals.mac(node.key, scope, b""))
-    assert Senders().source(entry)
+    assert Senders().opened(entry)
     say_output(yard, is_done=True)
     with pytest.raises(AttemptDone):
-        Senders().source(entry)
+        Senders().opened(entry)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 import redis
+from msgspec.structs import replace
 
 from tests.servers import Valkey
-from tests.workers.stream import ORDER, arrived, fill, log_line, say, ship_all
-from trainyard.contract.seals import stream_key
+from tests.workers.stream import KEY, ORDER, arrived, fill, log_line, say, ship_all
+from trainyard.contract.seals import LOCKED, frames_scope, stream_key, unlock_bytes
 from trainyard.contract.statuses import Phase
 from trainyard.spooling.reader import last_sequences
 from workers.supervisor.contact import Contact
@@ -142,3 +143,14 @@ def test_the_last_sequence_is_that_of_the_last_whole_frame(tmp_path: Path) -> No
         assert last_sequences(tmp_path) == {writer.producer: 4 if torn == whole[:-3] else 5}
     writer.path.write_bytes(b"")
     assert last_sequences(tmp_path) == {}
+
+
+def test_frames_of_a_project_that_encrypts_travel_locked(client: redis.Redis, contact: Contact, tmp_path: Path) -> None:
+    order = replace(ORDER, encrypts=True)
+    writer = fill(tmp_path, 0)
+    writer.append(log_line("secret words"))
+    ship_all(Shipper(client, KEY, order, tmp_path, contact))
+    ((_, entry),) = client.xrange(stream_key(0))  # type: ignore[union-attr,misc]
+    scope = frames_scope(order.node, order.run, order.fence)
+    assert entry[b"e"] == LOCKED.encode() and b"secret words" not in entry[b"d"]
+    assert b"secret words" in unlock_bytes(KEY, scope, entry[b"d"])
