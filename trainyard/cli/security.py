@@ -1,4 +1,4 @@
-"""The commands ``trainyard secrets``, ``privacy`` and ``audit``: their words, and what each does."""
+"""The commands ``trainyard secrets``, ``privacy``, ``audit`` and ``comply``: their words, and what each does."""
 
 import argparse
 import getpass
@@ -26,6 +26,7 @@ def add_security(commands: Any, command: Adder) -> None:
     _add_privacy(group.add_subparsers(dest="privacy_command", required=True, metavar="COMMAND"), command)
     group = commands.add_parser("audit", help="who did what", description="Who did what.")
     _add_audit(group.add_subparsers(dest="audit_command", required=True, metavar="COMMAND"), command)
+    _speaks_json(command(commands, "comply", comply, "measure controls of compliance; exit 1 if one is red"))
 
 
 def _add_secrets(verbs: Any, command: Adder) -> None:
@@ -158,6 +159,20 @@ def export_audit(client: Client, arguments: argparse.Namespace, screen: Screen) 
     for text in client.export_audit("csv" if arguments.csv else "jsonl", **_filters(arguments)):
         sys.stdout.write(text)
     return 0
+
+
+def comply(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    """Exit code 1 where a control is red."""
+    found = client.compliance()
+    if arguments.json:
+        screen.json(found)
+    else:
+        rows = ((one["state"], one["title"], ago(one["last_green_at"]), one["sentence"]) for one in found["controls"])
+        screen.table(("state", "control", "last green", "measured"), rows)
+        for one in found["controls"]:
+            for fact in one["facts"] if one["state"] == "red" else ():
+                screen.say(f"{one['title']}: {fact}")
+    return int(any(one["state"] == "red" for one in found["controls"]))
 
 
 def _filters(arguments: argparse.Namespace) -> dict[str, str | None]:

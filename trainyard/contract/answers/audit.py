@@ -1,4 +1,5 @@
-"""Answers of the REST API about the audit. ``AuditRow`` names the facts of a row, for exports and collectors too."""
+"""Answers of the REST API about the audit and compliance. ``AuditRow`` names the facts of a row, for exports and
+collectors too."""
 
 from typing import Annotated, TypedDict
 
@@ -39,3 +40,26 @@ class Verdict(TypedDict):
     rows: int
     hash: Annotated[str, Meta(description="of the last row: keep it elsewhere to find a chain that was written anew")]
     fault: Fault | None
+
+
+class Control(TypedDict):
+    title: str
+    state: Annotated[str, Meta(description="green, red, or grey: there is nothing to measure")]
+    sentence: str
+    facts: list[str]
+    last_green_at: Annotated[str | None, Meta(description="null: it was not green so far")]
+
+
+class Signature(TypedDict):
+    """Of the canonical JSON of the rest: keys sorted, no spaces, ASCII."""
+
+    algorithm: str
+    public_key: Annotated[str, Meta(description="of this server, hexadecimal")]
+    value: Annotated[str, Meta(description="hexadecimal")]
+
+
+class Compliance(TypedDict):
+    site: str
+    measured_at: str
+    controls: list[Control]
+    signature: Signature
