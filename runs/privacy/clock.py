@@ -1,8 +1,7 @@
 """Work on data of people and projects beside requests, in a thread of control's own: it may take its time.
 
 Exports that wait are made at once. Once an hour what projects keep no longer is removed, what they store is measured,
-code that nothing needs and old exports go, and whoever was erased and came back is erased again. Once a day the
-controls of compliance are measured.
+code that nothing needs and old exports go, whoever was erased and came back is erased again, and controls are measured.
 """
 
 from collections.abc import Callable

@@ -1,19 +1,18 @@
 """Controls that compliance asks for, each measured when it is asked: nothing here is declared. See docs/compliance.md.
 
-Control measures them once a day. A row of the audit keeps the states and when each was green last; a control that was
-green and is red now is another row, and a banner for administrators.
+Control measures them once a day. A row of the audit keeps the states and when each was green last; a control that turns
+red is another row, and a banner for administrators.
 """
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple
 
-import structlog
 from allauth.mfa.models import Authenticator
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
-from django.core.cache import cache
 from django.db.models import F
 from django.utils.crypto import salted_hmac
 
@@ -22,14 +21,14 @@ from runs.models.privacy.people import pseudonym_of
 from runs.privacy import tombstones
 from runs.privacy.retention import due
 from runs.privacy.storage import REMOVABLE, DataKind, days_kept, of_runs
-from runs.records.files import outputs
-from runs.records.files.encrypted import is_encrypted
+from runs.records.files.encrypted import PREFIX
+from runs.records.files.paths import output_folder
 from runs.rights.audit import chain
 from runs.rights.audit.acts import Act
 from runs.rights.audit.facts import as_time, canonical
-from runs.rights.audit.pseudonyms import HIDDEN, erased_people
+from runs.rights.audit.pseudonyms import erased_people
 from runs.rights.audit.recording import OK, record
-from runs.rights.audit.unusual import Entry, Finding, unusual
+from runs.rights.audit.unusual import unusual
 from runs.rights.secrets.key_stores import KeyProblem, LocalKeys
 from runs.rights.secrets.keys import key_store
 from runs.values.status import FINAL
@@ -38,17 +37,12 @@ from trainyard.contract.base import JsonObject
 from trainyard.formats.words import listed
 from trainyard.grouping import grouped
 
-log = structlog.get_logger(__name__)
-
 GREEN, RED, GREY = "green", "red", "grey"  # grey: there is nothing to measure
 EVERY = timedelta(hours=23, minutes=30)  # who asks comes once an hour
 ACTOR, MEASURED, TURNED_RED = "control", "compliance.measured", "compliance.red"
-LATE = timedelta(days=1)  # retention comes once an hour, and takes some runs at a time
-MONTH = timedelta(days=30)  # GDPR Art. 12(3)
-LATELY = timedelta(days=7)  # for which an unusual access keeps its control red
-NUM_RUNS, NUM_REMOVED, NUM_NAMED = 20, 500, 5  # that are looked at, of a project and of all; and named
-AT_ONCE = 2_000
-KNOWN_FOR_S, KNOWN = 60, "compliance-red"
+DAY, WEEK, MONTH = timedelta(days=1), timedelta(days=7), timedelta(days=30)
+NUM_RUNS, NUM_REMOVED, NUM_NAMED, NUM_FOUND = 20, 500, 5, 1_000  # runs of a project, removals; names, findings
+NO_DRILL = "Not measured: Trainyard restores no backup by itself. Restore one into an empty home to try it."
 
 
 class Measured(NamedTuple):
@@ -58,164 +52,134 @@ class Measured(NamedTuple):
 
 
 def encryption(now: datetime) -> Measured:
-    """Projects that have runs encrypt their files, the newest output files are encrypted, and the key opens."""
+    """The key of secrets works, projects with runs encrypt their files, and the newest output files are encrypted."""
     try:
         store = key_store()
-        key_id, wrapped = store.wrap(bytes(32), "compliance")
-        store.unwrap(key_id, wrapped, "compliance")  # it is authenticated: another key raises
+        store.unwrap(*store.wrap(bytes(32), "compliance"), "compliance")  # authenticated: another key raises
     except KeyProblem as problem:
         return Measured(RED, f"The key of secrets does not work: {problem}")
-    where = "on this server (no key management service)" if isinstance(store, LocalKeys) else "on a KMS"
+    where = "on this server, in no key management service" if isinstance(store, LocalKeys) else "in a KMS"
     projects = list(Project.objects.filter(runs__isnull=False).distinct())
     plain = [one.name for one in projects if not one.encrypts_files]
-    runs = [run for one in projects if one.encrypts_files for run in _newest_runs(one)]
-    bare = [run.name for run in runs if _has_plain_files(run.pk)]
+    ended = Run.objects.filter(status__in=list(FINAL)).only("pk", "name").order_by("-ended_at")
+    runs = [run for one in projects if one.encrypts_files for run in ended.filter(project=one)[:NUM_RUNS]]
+    bare = [run.name for run in runs if any(_is_plain(path) for path in output_folder(run.pk).rglob("*"))]
     facts = [f"The key of secrets is {where}. It wraps and opens."]
     facts += [f"Not encrypted: checkpoints and output files of {listed(plain, at_most=NUM_NAMED)}."] if plain else []
     facts += [f"Output files as they were written: of {listed(bare, at_most=NUM_NAMED)}."] if bare else []
-    facts.append(f"Output files of {len(runs)} runs were looked at. Checkpoints lie on nodes and were not.")
-    encrypted = f"{len(projects) - len(plain)} of {len(projects)} projects with runs encrypt their files."
-    return Measured(RED if plain or bare else GREEN if projects else GREY, encrypted, facts)
+    facts += [f"Output files of {len(runs)} runs were looked at. Checkpoints lie on nodes and were not."]
+    words = f"{len(projects) - len(plain)} of {len(projects)} projects with runs encrypt their files."
+    return Measured(RED if plain or bare else GREEN if projects else GREY, words, facts)
 
 
-def _newest_runs(project: Project) -> list[Run]:
-    ended = Run.objects.filter(project=project, status__in=list(FINAL))
-    return list(ended.only("pk", "name").order_by("-ended_at")[:NUM_RUNS])
-
-
-def _has_plain_files(run_id: str) -> bool:
-    paths = (outputs.find(run_id, one["path"]) for one in outputs.listing(run_id))
-    return any(path is not None and not is_encrypted(path) for path in paths)
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith((PREFIX, ".partial-"))
 
 
 def retention(now: datetime) -> Measured:
-    """Nothing is there that is older than its project's rule, and of what was removed nothing is left."""
-    rules = [
-        (project, kind, days)
-        for project in Project.objects.all()
-        for kind in REMOVABLE
-        if (days := days_kept(project, kind)) is not None
-    ]
-    audit_days = settings.AUDIT_KEEP_DAYS
-    if not rules and not audit_days:
+    """Nothing is a day older than its project's rule, and of what was removed nothing is left."""
+    kinds = [(one, kind, days_kept(one, kind)) for one in Project.objects.all() for kind in REMOVABLE]
+    rules = [(project, kind, days) for project, kind, days in kinds if days is not None]
+    if not rules and not settings.AUDIT_KEEP_DAYS:
         return Measured(GREY, "No project has a rule, and the audit is kept for ever.")
-    found = []
-    for project, kind, days in rules:
-        if number := due(project, kind, days, now - LATE).count():
-            found.append(f"{project.name}: {kind} of {number} runs are older than {days} days.")
+    late = [(project.name, kind, days, due(project, kind, days, now - DAY).count()) for project, kind, days in rules]
+    facts = [
+        f"{name}: {kind} of {number} runs are older than {days} days." for name, kind, days, number in late if number
+    ]
     removed = RemovedData.objects.filter(run__status__in=list(FINAL), at__gte=F("run__ended_at")).order_by("-at")
     for kind, runs in grouped(removed.values_list("kind", "run")[:NUM_REMOVED]).items():
         if number := of_runs(DataKind(kind), runs).number:
-            found.append(f"{number} rows or files of {kind} are left that were removed.")
-    if audit_days and AuditEntry.objects.filter(at__lt=now - timedelta(days=audit_days) - LATE).exists():
-        found.append(f"Rows of the audit are older than {audit_days} days.")
-    num_projects = len({project.pk for project, _, _ in rules})
-    kept = f"{audit_days} days" if audit_days else "for ever"
-    words = f"{len(rules)} rules of {num_projects} projects; the audit is kept {kept}."
-    return Measured(RED if found else GREEN, words, found)
+            facts.append(f"{number} rows or files of {kind} are left that were removed.")
+    days = settings.AUDIT_KEEP_DAYS
+    if days and AuditEntry.objects.filter(at__lt=now - timedelta(days=days) - DAY).exists():
+        facts.append(f"Rows of the audit are older than {days} days.")
+    words = f"{len(rules)} rules; the audit is kept {f'{days} days' if days else 'for ever'}."
+    return Measured(RED if facts else GREEN, words, facts)
 
 
 def residency(now: datetime) -> Measured:
     """Nothing of a project with regions lies outside of them, as it was measured within a day."""
     pinned = list(Project.objects.exclude(regions=""))
-    if not pinned:
-        return Measured(GREY, "No project is pinned to regions.")
-    found = []
+    facts = []
     for project in pinned:
         rows = list(StoredData.objects.filter(project=project))
-        found += [
-            f"{project.name}: {row.kind} at {row.place}, {row.region or 'region not known'}."
-            for row in rows
-            if not project.may_lie_in(row.region)
-        ]
-        if project.runs.exists() and not any(row.measured_at >= now - LATE for row in rows):
-            found.append(f"{project.name}: it was not measured within a day.")
+        outside = (row for row in rows if not project.may_lie_in(row.region))
+        facts += [f"{project.name}: {row.kind} at {row.place}, {row.region or 'region not known'}." for row in outside]
+        if project.runs.exists() and not any(row.measured_at >= now - DAY for row in rows):
+            facts.append(f"{project.name}: it was not measured within a day.")
     words = f"{len(pinned)} projects are pinned to regions."
-    return Measured(RED if found else GREEN, words, found)
+    return Measured(RED if facts else GREEN if pinned else GREY, words, facts)
 
 
 def second_factor(now: datetime) -> Measured:
-    """Everybody who administers has a second factor here."""
-    people = User.objects.filter(is_superuser=True, is_active=True, service_of=None).order_by("username")
+    people = User.objects.filter(is_superuser=True, is_active=True).order_by("username")
     having = set(Authenticator.objects.filter(user__in=people).values_list("user_id", flat=True))
     missing = [user.username for user in people if user.pk not in having]
     words = f"{len(people) - len(missing)} of {len(people)} administrators have a second factor."
-    facts = [f"None: {listed(missing, at_most=NUM_NAMED)}."] if missing else []
-    return Measured(RED if missing else GREEN, words, facts)
+    return Measured(RED if missing else GREEN, words, [f"None: {listed(missing)}."] if missing else [])
 
 
 def erasures(now: datetime) -> Measured:
-    """Nobody who is on the list of erasures is here after a month."""
+    """Nobody who is on the list of erasures is here after a month (GDPR Art. 12(3))."""
     try:
         known = {row.number: row for row in tombstones.read_list(tombstones.list_path())}
     except (tombstones.BadList, OSError) as error:
         return Measured(RED, f"The list of erasures cannot be read: {error}")
     known |= {row.number: row for row in ErasedPerson.objects.all()}
-    if not known:
-        return Measured(GREEN, "Nobody asked to be erased.")
-    here = [user.pk for user in User.objects.filter(pk__in=known) if tombstones.digest_of(user) == known[user.pk].digest]
+    here = {
+        user.pk for user in User.objects.filter(pk__in=known) if tombstones.digest_of(user) == known[user.pk].digest
+    }
     late = [number for number in here if known[number].at < now - MONTH]
-    acts = AuditEntry.objects.filter(action="person.erase", result=OK, object__in=[f"user {one}" for one in known])
-    done = {int(name.split()[1]): at for name, at in acts.order_by("sequence").values_list("object", "at")}
-    took = [(at - known[number].at).total_seconds() for number, at in done.items() if number not in here]
-    facts = [f"The longest took {max(took):,.1f} s." if took else "How long they took is not in the audit."]
-    facts.append(f"{len(late)} are open for more than {MONTH.days} days.")
-    return Measured(RED if late else GREEN, f"{len(known)} asked, {len(known) - len(here)} done.", facts)
-
-
-def restore_drill(now: datetime) -> Measured:
-    return Measured(
-        GREY, "Not measured: Trainyard does not restore backups by itself. Restore one into an empty home to try it."
-    )
+    names = {f"user {number}": known[number].at for number in known.keys() - here}
+    done = AuditEntry.objects.filter(action="person.erase", result=OK, object__in=names).values_list("object", "at")
+    took = [(at - names[name]).total_seconds() for name, at in done]
+    longest = f"The longest took {max(took):,.1f} s." if took else "How long they took is not in the audit."
+    facts = [longest, f"{len(late)} are open for more than {MONTH.days} days."] if known else []
+    return Measured(RED if late else GREEN, f"{len(known)} asked, {len(names)} done.", facts)
 
 
 def audit_chain(now: datetime) -> Measured:
     found = chain.verify()
-    if found.fault is not None:
-        return Measured(RED, found.fault.sentence)
-    return Measured(GREEN, f"{found.num_rows} rows are as they were written.", [f"The last hash is {found.head}."])
+    words = f"{found.num_rows} rows are as they were written." if found.fault is None else found.fault.sentence
+    return Measured(GREEN if found.fault is None else RED, words, [f"The last hash is {found.head or 'of no row'}."])
 
 
 def unusual_access(now: datetime) -> Measured:
-    """No access was unusual in the last week, by the rules of runs.rights.audit.unusual."""
-    revoked = dict(Token.objects.exclude(revoked_at=None).values_list("pk", "revoked_at"))
-    rows = AuditEntry.objects.order_by("sequence").values_list(*Entry._fields)
-    found = unusual((Entry(*row) for row in rows.iterator(chunk_size=AT_ONCE)), revoked)
-    lately = [one for one in found if one.row.at >= now - LATELY]
-    words = f"{len(lately)} in the last {LATELY.days} days, {len(found)} in the whole audit."
-    month = [one for one in reversed(found) if one.row.at >= now - MONTH]
-    return Measured(RED if lately else GREEN, words, [_named(one) for one in month[:AT_ONCE]])
+    """No access was unusual in the last week."""
+    revoked = {one.pk: one.revoked_at for one in Token.objects.only("revoked_at") if one.revoked_at is not None}
+    found = unusual(chain.rows_from(1, 2**63 - 1), revoked)
+    lately = [row for row, _ in found if row.at >= now - WEEK]
+    words = f"{len(lately)} in the last {WEEK.days} days, {len(found)} in the whole audit."
+    return Measured(RED if lately else GREEN, words, [_named(*one) for one in reversed(found[-NUM_FOUND:])])
 
 
-def _named(found: Finding) -> str:
-    """Say what is unusual. Of who was erased there are no name and no address."""
-    row, words = found.row, found.sentence
-    who = row.actor or "nobody signed in"
-    where = row.address
+def _named(row: AuditEntry, sentence: str) -> str:
+    """Say what is unusual. Of whoever was erased there are no name and no address."""
+    when = f"{row.at:%Y-%m-%d %H:%M} UTC, row {row.sequence}"
     if row.actor_number in erased_people().numbers:
-        who, where = pseudonym_of(row.actor_number or 0), HIDDEN
-        words = words if found.kind != "new-network" else "It is the first act from a network."
-    return f"{row.at:%Y-%m-%d %H:%M} UTC, row {row.sequence}, {who} from {where or 'no address'}: {words}"
+        return f"{when}, {pseudonym_of(row.actor_number or 0)}."
+    return f"{when}, {row.actor or 'nobody'} from {row.address or 'no address'}: {sentence}"
 
 
 CONTROLS: dict[str, Callable[[datetime], Measured]] = {
     "Encryption at rest": encryption, "Retention": retention, "Residency": residency,
-    "Second factor of administrators": second_factor, "Erasures": erasures, "Restore drill": restore_drill,
-    "Audit chain": audit_chain, "Unusual access": unusual_access,
+    "Second factor of administrators": second_factor, "Erasures": erasures, "Audit chain": audit_chain,
+    "Unusual access": unusual_access, "Restore drill": lambda now: Measured(GREY, NO_DRILL),
 }  # fmt: skip
 
 
 def report(now: datetime) -> Compliance:
-    """Measure all controls now, and return them with a signature."""
-    content = {"site": settings.PUBLIC_URL, "measured_at": as_time(now), "controls": measure(now)}
-    key = _signing_key()
+    """Measure all controls now. The key of the signature is made of the server's secret; who has the public key checks
+    reports without it."""
+    secret = salted_hmac("runs.privacy.compliance", "report", secret=settings.SECRET_KEY, algorithm="sha256").digest()
+    key = Ed25519PrivateKey.from_private_bytes(secret)
     public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
-    value = key.sign(canonical(content).encode()).hex()
-    return Compliance(**content, signature={"algorithm": "Ed25519", "public_key": public, "value": value})
+    found = Compliance(site=settings.PUBLIC_URL, measured_at=as_time(now), controls=measure(now), public_key=public)
+    return {**found, "signature": key.sign(canonical(found).encode()).hex()}
 
 
 def measure(now: datetime) -> list[Control]:
-    known, found = _states(), []
+    (_, known), found = last_states(), list[Control]()
     for title, look in CONTROLS.items():
         state, sentence, facts = look(now)
         green_at = as_time(now) if state == GREEN else known.get(title, {}).get("green_at")
@@ -224,41 +188,23 @@ def measure(now: datetime) -> list[Control]:
 
 
 def tend(now: datetime) -> None:
-    """Measure once a day, keep the states, and record which control is red that was not."""
-    last = _last()
-    if last is not None and last.at > now - EVERY:
+    """Measure once a day, keep the states, and record which control turned red."""
+    last, before = last_states()
+    if last is not None and last > now - EVERY:
         return
-    before = _states()
     after = {one["title"]: {"state": one["state"], "green_at": one["last_green_at"]} for one in measure(now)}
     for title, one in after.items():
-        if one["state"] == RED and before.get(title, {}).get("state", RED) != RED:
-            log.warning("compliance.red", control=title)
+        if one["state"] == RED != before.get(title, {}).get("state", RED):
             record(Act(actor=ACTOR, action=TURNED_RED, object=title, result="failed: it is red"))
     record(Act(actor=ACTOR, action=MEASURED, object="controls", after=after, result=OK))
-    cache.delete(KNOWN)
 
 
 def alarms() -> list[str]:
     """Return the titles of controls that were green once and are red as they were measured last: for a banner."""
-    found: list[str] | None = cache.get(KNOWN)
-    if found is None:
-        found = [title for title, one in _states().items() if one["state"] == RED and one["green_at"]]
-        cache.set(KNOWN, found, KNOWN_FOR_S)
-    return found
+    return [title for title, one in last_states()[1].items() if one["state"] == RED and one["green_at"]]
 
 
-def _last() -> AuditEntry | None:
-    return AuditEntry.objects.filter(actor=ACTOR, actor_number=None, action=MEASURED).first()
-
-
-def _states() -> JsonObject:
-    """Return the state of each control as it was measured last, and when it was green."""
-    row = _last()
-    return (row.values_after if row else None) or {}
-
-
-def _signing_key() -> Ed25519PrivateKey:
-    """Made of the server's secret: whoever has the public key checks reports without it."""
-    return Ed25519PrivateKey.from_private_bytes(
-        salted_hmac("runs.privacy.compliance", "report", secret=settings.SECRET_KEY, algorithm="sha256").digest()
-    )
+def last_states() -> tuple[datetime | None, JsonObject]:
+    """Return when controls were measured last, and of each its state then, and when it was green."""
+    row = AuditEntry.objects.filter(actor=ACTOR, actor_number=None, action=MEASURED).first()
+    return (row.at, row.values_after or {}) if row else (None, {})

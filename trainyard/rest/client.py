@@ -285,9 +285,6 @@ class Client(Connection):
     def verify_audit(self) -> audit_answers.Verdict:
         return self._json("GET", "audit/verify", audit_answers.Verdict, timeout=SUBMIT_S)
 
-    def compliance(self) -> audit_answers.Compliance:
-        return self._json("GET", "compliance", audit_answers.Compliance, timeout=SUBMIT_S)
-
     def export_audit(self, form: str, **filters: QueryValue) -> Iterator[str]:
         """Yield the export as it comes: in parts that may end in the middle of a line."""
         return self._texts("audit/export", {**filters, "format": form})

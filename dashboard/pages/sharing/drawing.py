@@ -30,6 +30,7 @@ from dashboard.pages.shared.still import StillLine, still_chart, still_charts
 from dashboard.pages.sweeps.columns import labels_of
 from runs.actions.sharing import Shared
 from runs.models import Run, User
+from runs.presenting.annex import annex_of
 from runs.presenting.runs import single_document
 from runs.records.metrics.models import Series
 from runs.records.points import read
@@ -103,7 +104,12 @@ def _report(user: User, thing: Shared) -> dict[str, object]:
     return {"version": version, "drawn": mark_safe(drawn)}
 
 
-DRAWINGS = {"run": _run, "compare": _comparison, "sweep": _sweep, "report": _report}
+def _annex(user: User, thing: Shared) -> dict[str, object]:
+    return {"figures": annex_of(thing.runs[0], timezone.now())}
+
+
+ANNEX = "annex-xi"
+DRAWINGS = {"run": _run, "compare": _comparison, "sweep": _sweep, "report": _report, ANNEX: _annex}
 
 
 def _charts(runs: Sequence[Run], colours: Mapping[str, int]) -> dict[str, object]:

@@ -11,7 +11,7 @@ from django.utils.text import slugify
 from django.views.decorators.debug import sensitive_variables
 
 from dashboard.pages.shared.frame import page, person, show
-from dashboard.pages.sharing.drawing import draw, styles
+from dashboard.pages.sharing.drawing import ANNEX, draw, styles
 from runs.actions import sharing
 from runs.actions.sharing import Closed, Shared, open_link, revoke_share, thing_of
 from runs.rights.access import NotFound, Permission, get_shared_link, visible_shared_links
@@ -56,8 +56,10 @@ def _closed(status: int, sentence: str) -> HttpResponse:
 
 @page(get=thing(Permission.RUNS_READ))
 def export(request: HttpRequest) -> HttpResponse:
-    """The same page as one file."""
+    """The same page as one file, or of a run the sheet of the EU AI Act."""
     chosen = _thing(request, Permission.RUNS_READ)
+    if chosen.kind == "run" and request.GET.get("sheet") == ANNEX:
+        chosen = chosen._replace(kind=ANNEX, title=f"{chosen.title}, {ANNEX}")
     named = f'attachment; filename="{slugify(chosen.title)[:80] or chosen.kind}.html"'
     return HttpResponse(draw(person(request), chosen), headers={**HEADERS, "Content-Disposition": named})
 

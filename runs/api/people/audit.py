@@ -1,4 +1,4 @@
-"""``/audit``: who did what, for auditors and, within their projects, for owners. ``/compliance``: controls, measured."""
+"""``/audit``: who did what, for auditors and, within their projects, for owners. ``/compliance``: what is measured."""
 
 from __future__ import annotations
 
@@ -61,10 +61,6 @@ class VerdictOut(schema_of(Verdict)):  # type: ignore[misc]  # as above
     """What the check of the chain found."""
 
 
-class ComplianceOut(schema_of(Compliance)):  # type: ignore[misc]  # as above
-    """Controls as they were measured, with the server's signature."""
-
-
 @router.get("/audit", response=Page[AuditOut], summary="Who did what, the newest first")
 @operation(auditors(Permission.AUDIT_READ))
 def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditRow]:
@@ -102,7 +98,7 @@ def verify(request: HttpRequest) -> Verdict:
     )
 
 
-@router.get("/compliance", response=ComplianceOut, summary="Controls, measured now, as a signed report")
+@router.get("/compliance", response=schema_of(Compliance), summary="Controls, measured now, as a signed report")
 @operation(ADMINISTRATOR)
 def measure(request: HttpRequest) -> Compliance:
     """It reads the whole audit, which may take a while."""

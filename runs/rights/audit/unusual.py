@@ -1,79 +1,48 @@
 """Unusual access in rows of the audit: four signs, each a pure function of the rows in their order.
 
-A person is compared with themselves: with the networks that they came from and with their busiest hour. Who is new is
-learned first. The thresholds are measured in ``tests/runs/rights/audit/test_unusual.py``.
+A person is compared with themselves: with the networks that they came from, and with their busiest hour. Who is new is
+learned first. How well it finds is measured in ``tests/runs/rights/audit/test_unusual.py``.
 """
 
 import ipaddress
-import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple
+
+from runs.models.security.audit import AuditEntry
 
 LEARN, LEARN_ACTS = timedelta(days=7), 10  # of a person whose habits are not known yet
 REFUSED_WITHIN, MANY_REFUSED = timedelta(minutes=10), 30
+MISTAKES = frozenset(f"refused: {status}" for status in (400, 404, 409, 413, 422))  # of whoever may do the like
 READ_WITHIN, MANY_READ = timedelta(hours=1), 100  # different things
 TIMES_USUAL, TIMES_UNKNOWN = 3, 5  # more than in the busiest hour; more than MANY_READ of who is new
 USUAL_AFTER = timedelta(days=1)
 ENDING = timedelta(minutes=1)  # for requests that are under way when somebody leaves
-MISTAKES = frozenset(f"refused: {status}" for status in (400, 404, 409, 413, 422))  # of whoever may do the like
+
+Look = Callable[[AuditEntry], str]  # returns a sentence, or "" where there is nothing unusual
+Finding = tuple[AuditEntry, str]  # and the sentence, without names of people
 
 
-class Entry(NamedTuple):
-    """What of a row is looked at; the names are those of its columns."""
-
-    sequence: int
-    at: datetime
-    actor: str
-    actor_number: int | None
-    token: str
-    address: str
-    action: str
-    object: str
-    result: str
-    repeats: int
-    before: str
-    after: str
-
-    @property
-    def token_id(self) -> str:
-        return self.token.partition(" ")[0] if self.token != "unknown" else ""
-
-
-class Finding(NamedTuple):
-    kind: str
-    row: Entry
-    sentence: str  # without names
-
-
-Look = Callable[[Entry], str]  # returns a sentence, or "" where there is nothing unusual
-
-
-def unusual(rows: Iterable[Entry], revoked: Mapping[str, datetime]) -> list[Finding]:
+def unusual(rows: Iterable[AuditEntry], revoked: Mapping[str, datetime]) -> list[Finding]:
     """Return what is unusual in the rows, which come oldest first. ``revoked``: when tokens ended, by their id."""
-    looks = {
-        "new-network": _new_network(), "refusals": _refusals(), "mass-reading": _mass_reading(),
-        "after-leaving": _after_leaving(revoked),
-    }  # fmt: skip
-    return [Finding(kind, row, words) for row in rows for kind, look in looks.items() if (words := look(row))]
+    looks = _new_network(), _refusals(), _mass_reading(), _after_leaving(revoked)
+    return [(row, sentence) for row in rows for look in looks if (sentence := look(row))]
 
 
 def _new_network() -> Look:
     first: dict[int, datetime] = {}
     acts, known = Counter[int](), defaultdict[int, set[str]](set)
 
-    def look(row: Entry) -> str:
+    def look(row: AuditEntry) -> str:
         who, network = row.actor_number, network_of(row.address)
         if who is None or not network:
             return ""
         acts[who] += 1
         age = row.at - first.setdefault(who, row.at)
-        is_new = age < LEARN or acts[who] <= LEARN_ACTS
-        is_known = network in known[who]
+        is_learned = age < LEARN or acts[who] <= LEARN_ACTS or network in known[who]
         known[who].add(network)
-        return "" if is_new or is_known else f"It is the first act from {network}{_by_token(row)}."
+        return "" if is_learned else f"The first act from the network {network}{_by_token(row)}."
 
     return look
 
@@ -82,10 +51,10 @@ def _refusals() -> Look:
     lately = defaultdict[int | str, deque[tuple[datetime, int]]](deque)
     quiet_from: dict[int | str, datetime] = {}
 
-    def look(row: Entry) -> str:
+    def look(row: AuditEntry) -> str:
         if not row.result.startswith("refused") or row.result in MISTAKES:
             return ""
-        source: int | str = row.address if row.actor_number is None else row.actor_number
+        source = row.address if row.actor_number is None else row.actor_number
         tries = lately[source]
         tries.append((row.at, row.repeats))
         while tries[0][0] < row.at - REFUSED_WITHIN:
@@ -102,9 +71,9 @@ class _Reader:
     """What a person read lately. Their busiest hour is of the days before: a raid does not make itself usual."""
 
     def __init__(self, first: datetime) -> None:
-        self.first, self.busiest, self.quiet_from = first, 0, first
+        self.first, self.quiet_from, self.busiest = first, first, 0
         self._reads, self._seen = deque[tuple[datetime, str]](), Counter[str]()
-        self._counts = deque[tuple[datetime, int]]()  # of the last day, not usual yet
+        self.counts = deque[tuple[datetime, int]]()  # that were usual, within the last day
 
     def count(self, at: datetime, name: str) -> int:
         """Return how many different things they read within the hour, this one too."""
@@ -115,25 +84,22 @@ class _Reader:
             self._seen[gone] -= 1
             if not self._seen[gone]:
                 del self._seen[gone]
-        while self._counts and self._counts[0][0] < at - USUAL_AFTER:
-            self.busiest = max(self.busiest, self._counts.popleft()[1])
+        while self.counts and self.counts[0][0] < at - USUAL_AFTER:
+            self.busiest = max(self.busiest, self.counts.popleft()[1])
         return len(self._seen)
-
-    def is_usual(self, at: datetime, number: int) -> None:
-        self._counts.append((at, number))
 
 
 def _mass_reading() -> Look:
     readers: dict[int, _Reader] = {}
 
-    def look(row: Entry) -> str:
+    def look(row: AuditEntry) -> str:
         if row.actor_number is None or row.result != "ok" or not row.action.endswith(".read"):
             return ""
         reader = readers.setdefault(row.actor_number, _Reader(row.at))
         number, is_new = reader.count(row.at, row.object), row.at - reader.first < LEARN
         most = TIMES_UNKNOWN * MANY_READ if is_new else max(MANY_READ, TIMES_USUAL * reader.busiest)
         if number < most:
-            reader.is_usual(row.at, number)
+            reader.counts.append((row.at, number))
             return ""
         is_again, reader.quiet_from = row.at < reader.quiet_from, row.at + READ_WITHIN
         return "" if is_again else f"{most} different things were read within an hour{_by_token(row)}."
@@ -142,38 +108,35 @@ def _mass_reading() -> Look:
 
 
 def _after_leaving(revoked: Mapping[str, datetime]) -> Look:
-    left: dict[str, datetime] = {f"token {key}": at for key, at in revoked.items()}
+    left = {f"token {key}": at for key, at in revoked.items()}
     reported: set[str] = set()
 
-    def look(row: Entry) -> str:
-        person = "" if row.actor_number is None else f"user {row.actor_number}"
-        token = f"token {row.token_id}" if row.token_id else ""
-        found = next((one for one in (person, token) if one in left and row.at > left[one] + ENDING), "")
+    def look(row: AuditEntry) -> str:
+        who = f"user {row.actor_number}", f"token {row.token.partition(' ')[0]}"
+        found = next((one for one in who if one in left and row.at > left[one] + ENDING), "")
         for one, is_gone in _comings_and_goings(row):
             reported.discard(one)
+            left.pop(one, None)
             if is_gone:
-                left.setdefault(one, row.at)
-            else:
-                left.pop(one, None)
+                left[one] = row.at
         if not found or found in reported:
             return ""
         reported.add(found)
-        what = "A token was used after it was revoked" if found == token else "An account was used after it was closed"
+        what = "A token was used after it was revoked" if found == who[1] else "An account was used after it was closed"
         return f"{what}{'' if row.result == 'ok' else ', and was refused'}."
 
     return look
 
 
-def _comings_and_goings(row: Entry) -> Iterator[tuple[str, bool]]:
+def _comings_and_goings(row: AuditEntry) -> Iterator[tuple[str, bool]]:
     """Yield the people whom the act disabled or deleted (True), or enabled."""
     if "is_active" not in row.after and '"user ' not in row.before:
         return
-    before, after = (json.loads(text) if text else {} for text in (row.before, row.after))
-    for name in {**before, **after}:
-        if name.startswith("user "):
-            is_active = after.get(name, {}).get("is_active") if name in after else False
-            if is_active is not None:
-                yield name, not is_active
+    before, after = row.values_before or {}, row.values_after or {}
+    for name in filter(lambda name: name.startswith("user "), {**before, **after}):
+        is_active = after[name].get("is_active") if name in after else False
+        if is_active is not None:
+            yield name, not is_active
 
 
 @lru_cache(maxsize=10_000)
@@ -187,5 +150,5 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((found, 24 if found.version == 4 else 48), strict=False))
 
 
-def _by_token(row: Entry) -> str:
-    return f" by the token {row.token_id}" if row.token_id else ""
+def _by_token(row: AuditEntry) -> str:
+    return f" by the token {row.token.partition(' ')[0]}" if row.token else ""

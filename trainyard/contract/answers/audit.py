@@ -1,7 +1,7 @@
 """Answers of the REST API about the audit and compliance. ``AuditRow`` names the facts of a row, for exports and
 collectors too."""
 
-from typing import Annotated, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from msgspec import Meta
 
@@ -50,16 +50,9 @@ class Control(TypedDict):
     last_green_at: Annotated[str | None, Meta(description="null: it was not green so far")]
 
 
-class Signature(TypedDict):
-    """Of the canonical JSON of the rest: keys sorted, no spaces, ASCII."""
-
-    algorithm: str
-    public_key: Annotated[str, Meta(description="of this server, hexadecimal")]
-    value: Annotated[str, Meta(description="hexadecimal")]
-
-
 class Compliance(TypedDict):
     site: str
     measured_at: str
     controls: list[Control]
-    signature: Signature
+    public_key: Annotated[str, Meta(description="of this server, Ed25519, hexadecimal")]
+    signature: NotRequired[Annotated[str, Meta(description="of the canonical JSON of the rest, hexadecimal")]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from runs.rights.audit.unusual import Entry
+from runs.models import AuditEntry
 
 BEGIN = datetime(2030, 1, 7, tzinfo=UTC)  # a Monday
 DAYS = 120
@@ -14,16 +15,16 @@ OFFICE = "198.51.100"
 MINUTE = timedelta(minutes=1)
 
 
-def entry(at: datetime, who: int | None = None, action: str = "runs.stop", **changes: object) -> Entry:
+def entry(at: datetime, who: int | None = None, action: str = "runs.stop", **changes: Any) -> AuditEntry:
     actor = "" if who is None else f"person{who}"
-    values: dict[str, object] = {
-        "sequence": 0, "at": at, "actor": actor, "actor_number": who, "token": "", "address": f"{OFFICE}.7",
+    values: dict[str, Any] = {
+        "at": at, "actor": actor, "actor_number": who, "token": "", "address": f"{OFFICE}.7",
         "action": action, "object": "", "result": "ok", "repeats": 1, "before": "", "after": "",
     }  # fmt: skip
-    return Entry(**{**values, **changes})  # type: ignore[arg-type]
+    return AuditEntry(**{**values, **changes})
 
 
-def closed(at: datetime, who: int, is_active: bool = False) -> Entry:
+def closed(at: datetime, who: int, is_active: bool = False) -> AuditEntry:
     """A row by which an administrator closes somebody's account, or opens it again."""
     was, now = (f'{{"user {who}":{{"is_active":{str(value).lower()}}}}}' for value in (not is_active, is_active))
     return entry(at, 1, "admin.runs.user.change", object=f"user {who}", before=was, after=now)
@@ -36,11 +37,11 @@ class Traffic:
     def __init__(self, seed: int, number: int) -> None:
         self.chance, self.number = random.Random(seed), number
         self.revoked: dict[str, datetime] = {}
-        self.rows: list[Entry] = []
+        self.rows: list[AuditEntry] = []
         self.misuses: dict[str, int] = {}
 
-    def make(self) -> list[Entry]:
-        """Return all rows in their order, with the misuses. ``misuses`` counts these by kind."""
+    def make(self) -> list[AuditEntry]:
+        """Return all rows in their order, with the misuses. ``misuses`` counts these by words of their sentences."""
         self._services()
         self._nodes()
         people = list(range(1, 61))
@@ -50,9 +51,9 @@ class Traffic:
         self.rows = self._evenly(self.number)
         self._misuse()
         self.rows.sort(key=lambda row: row.at)
-        return [row._replace(sequence=place) for place, row in enumerate(self.rows, start=1)]
+        return self.rows
 
-    def _evenly(self, number: int) -> list[Entry]:
+    def _evenly(self, number: int) -> list[AuditEntry]:
         """Keep so many; what opens and closes accounts, and the first fortnight of everybody, is never left out."""
         kept = [row for row in self.rows if row.after or row.at < self._begins(row.actor_number or 0) + 14 * DAY]
         rest = [row for row in self.rows if not (row.after or row.at < self._begins(row.actor_number or 0) + 14 * DAY)]
@@ -142,20 +143,20 @@ class Traffic:
         late, times = BEGIN + 100 * DAY, iter(range(10))
         where = "185.220.101.4"
         at = [late + next(times) * DAY + timedelta(hours=self.chance.uniform(0, 20)) for _ in range(10)]
-        found: list[tuple[str, list[Entry]]] = [
-            ("new-network", [entry(at[0], 3, address=where)]),
-            ("new-network", [entry(at[1], 204, token="ci204 ci", address="45.9.148.7")]),
-            ("new-network", [entry(at[2], 11, address="2a02:4780::9", token="tok11 laptop")]),
-            ("refusals", [entry(at[3] + k * 3 * SECOND, None, "sign-in", address=where, result=UNKNOWN, repeats=k % 3)
+        found: list[tuple[str, list[AuditEntry]]] = [
+            ("network", [entry(at[0], 3, address=where)]),
+            ("network", [entry(at[1], 204, token="ci204 ci", address="45.9.148.7")]),
+            ("network", [entry(at[2], 11, address="2a02:4780::9", token="tok11 laptop")]),
+            ("refused", [entry(at[3] + k * 3 * SECOND, None, "sign-in", address=where, result=UNKNOWN, repeats=k % 3)
                           for k in range(60)]),
-            ("refusals", [entry(at[4] + k * 10 * SECOND, 20, f"secrets.{k}", result="refused: 403")
+            ("refused", [entry(at[4] + k * 10 * SECOND, 20, f"secrets.{k}", result="refused: 403")
                           for k in range(45)]),
-            ("refusals", [entry(at[5] + k * MINUTE, None, "sign-in", address="45.9.148.7", result="refused: 429",
+            ("refused", [entry(at[5] + k * MINUTE, None, "sign-in", address="45.9.148.7", result="refused: 429",
                                 repeats=30) for k in range(12)]),
-            ("mass-reading", list(self._raid(at[6], 30, 700, 4 * SECOND, ""))),
-            ("mass-reading", list(self._raid(at[7], 205, 900, 3 * SECOND, "ci205 ci", "100.64.205.3"))),
-            ("after-leaving", [entry(at[8] + k * MINUTE, 52) for k in range(5)]),
-            ("after-leaving", [entry(at[9] + k * 7 * MINUTE, None, "runs", token="ci-old x", address="100.64.201.1",
+            ("read within", list(self._raid(at[6], 30, 700, 4 * SECOND, ""))),
+            ("read within", list(self._raid(at[7], 205, 900, 3 * SECOND, "ci205 ci", "100.64.205.3"))),
+            ("after it", [entry(at[8] + k * MINUTE, 52) for k in range(5)]),
+            ("after it", [entry(at[9] + k * 7 * MINUTE, None, "runs", token="ci-old x", address="100.64.201.1",
                                      result="refused: 401") for k in range(9)]),
         ]  # fmt: skip
         for kind, rows in found:
@@ -164,7 +165,7 @@ class Traffic:
 
     def _raid(
         self, at: datetime, who: int, number: int, pause: timedelta, token: str, address: str = f"{OFFICE}.9"
-    ) -> Iterator[Entry]:
+    ) -> Iterator[AuditEntry]:
         for k in range(number):
             what = {"action": "runs.logs.download.read", "object": f"run {k}", "token": token, "address": address}
             yield entry(at + k * pause, who, **what)
