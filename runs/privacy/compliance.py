@@ -67,8 +67,8 @@ def encryption(now: datetime) -> Measured:
     facts = [f"The key of secrets is {where}. It wraps and opens."]
     facts += [f"Not encrypted: checkpoints and output files of {listed(plain, at_most=NUM_NAMED)}."] if plain else []
     facts += [f"Output files as they were written: of {listed(bare, at_most=NUM_NAMED)}."] if bare else []
-    facts += [f"Output files of {len(runs)} runs were looked at. Checkpoints lie on nodes and were not."]
-    words = f"{len(projects) - len(plain)} of {len(projects)} projects with runs encrypt their files."
+    facts += [f"Runs whose output files were looked at: {len(runs)}. Checkpoints lie on nodes and were not."]
+    words = f"Projects with runs that encrypt their files: {len(projects) - len(plain)} of {len(projects)}."
     return Measured(RED if plain or bare else GREEN if projects else GREY, words, facts)
 
 
@@ -84,16 +84,16 @@ def retention(now: datetime) -> Measured:
         return Measured(GREY, "No project has a rule, and the audit is kept for ever.")
     late = [(project.name, kind, days, due(project, kind, days, now - DAY).count()) for project, kind, days in rules]
     facts = [
-        f"{name}: {kind} of {number} runs are older than {days} days." for name, kind, days, number in late if number
+        f"{name}: runs with {kind} older than {days} days: {number}." for name, kind, days, number in late if number
     ]
     removed = RemovedData.objects.filter(run__status__in=list(FINAL), at__gte=F("run__ended_at")).order_by("-at")
     for kind, runs in grouped(removed.values_list("kind", "run")[:NUM_REMOVED]).items():
         if number := of_runs(DataKind(kind), runs).number:
-            facts.append(f"{number} rows or files of {kind} are left that were removed.")
+            facts.append(f"Rows or files of {kind} that are left though they were removed: {number}.")
     days = settings.AUDIT_KEEP_DAYS
     if days and AuditEntry.objects.filter(at__lt=now - timedelta(days=days) - DAY).exists():
         facts.append(f"Rows of the audit are older than {days} days.")
-    words = f"{len(rules)} rules; the audit is kept {f'{days} days' if days else 'for ever'}."
+    words = f"Rules: {len(rules)}. The audit is kept {f'{days} days' if days else 'for ever'}."
     return Measured(RED if facts else GREEN, words, facts)
 
 
@@ -107,7 +107,7 @@ def residency(now: datetime) -> Measured:
         facts += [f"{project.name}: {row.kind} at {row.place}, {row.region or 'region not known'}." for row in outside]
         if project.runs.exists() and not any(row.measured_at >= now - DAY for row in rows):
             facts.append(f"{project.name}: it was not measured within a day.")
-    words = f"{len(pinned)} projects are pinned to regions."
+    words = f"Projects that are pinned to regions: {len(pinned)}."
     return Measured(RED if facts else GREEN if pinned else GREY, words, facts)
 
 
@@ -115,8 +115,8 @@ def second_factor(now: datetime) -> Measured:
     people = User.objects.filter(is_superuser=True, is_active=True).order_by("username")
     having = set(Authenticator.objects.filter(user__in=people).values_list("user_id", flat=True))
     missing = [user.username for user in people if user.pk not in having]
-    words = f"{len(people) - len(missing)} of {len(people)} administrators have a second factor."
-    return Measured(RED if missing else GREEN, words, [f"None: {listed(missing)}."] if missing else [])
+    words = f"Administrators with a second factor: {len(people) - len(missing)} of {len(people)}."
+    return Measured(RED if missing else GREEN, words, [f"Without one: {listed(missing)}."] if missing else [])
 
 
 def erasures(now: datetime) -> Measured:
@@ -134,13 +134,13 @@ def erasures(now: datetime) -> Measured:
     done = AuditEntry.objects.filter(action="person.erase", result=OK, object__in=names).values_list("object", "at")
     took = [(at - names[name]).total_seconds() for name, at in done]
     longest = f"The longest took {max(took):,.1f} s." if took else "How long they took is not in the audit."
-    facts = [longest, f"{len(late)} are open for more than {MONTH.days} days."] if known else []
-    return Measured(RED if late else GREEN, f"{len(known)} asked, {len(names)} done.", facts)
+    facts = [longest, f"Open for more than {MONTH.days} days: {len(late)}."] if known else []
+    return Measured(RED if late else GREEN, f"Asked for: {len(known)}, done: {len(names)}.", facts)
 
 
 def audit_chain(now: datetime) -> Measured:
     found = chain.verify()
-    words = f"{found.num_rows} rows are as they were written." if found.fault is None else found.fault.sentence
+    words = f"Rows that are as they were written: {found.num_rows}." if found.fault is None else found.fault.sentence
     return Measured(GREEN if found.fault is None else RED, words, [f"The last hash is {found.head or 'of no row'}."])
 
 
@@ -149,7 +149,7 @@ def unusual_access(now: datetime) -> Measured:
     revoked = {one.pk: one.revoked_at for one in Token.objects.only("revoked_at") if one.revoked_at is not None}
     found = unusual(chain.rows_from(1, 2**63 - 1), revoked)
     lately = [row for row, _ in found if row.at >= now - WEEK]
-    words = f"{len(lately)} in the last {WEEK.days} days, {len(found)} in the whole audit."
+    words = f"In the last {WEEK.days} days: {len(lately)}. In the whole audit: {len(found)}."
     return Measured(RED if lately else GREEN, words, [_named(*one) for one in reversed(found[-NUM_FOUND:])])
 
 

@@ -62,7 +62,7 @@ def administrator(name: str = "root", *, has_factor: bool) -> None:
 def test_a_project_that_does_not_encrypt_is_named(cast: Cast) -> None:
     ended(cast)
     found = compliance.encryption(NOW)
-    assert (found.state, found.sentence) == (RED, "0 of 1 projects with runs encrypt their files.")
+    assert (found.state, found.sentence) == (RED, "Projects with runs that encrypt their files: 0 of 1.")
     assert "Not encrypted: checkpoints and output files of default." in found.facts
     assert found.facts[0] == "The key of secrets is on this server, in no key management service. It wraps and opens."
 
@@ -91,7 +91,7 @@ def test_what_is_older_than_its_rule_is_named_until_it_is_removed(cast: Cast) ->
     run = ended(cast, days_ago=40)
     cast.project.keep_outputs_days = 30
     cast.project.save()
-    assert compliance.retention(NOW).facts == ["default: outputs of 1 runs are older than 30 days."]
+    assert compliance.retention(NOW).facts == ["default: runs with outputs older than 30 days: 1."]
     RemovedData.objects.create(run=run, kind="outputs", at=NOW)
     assert compliance.retention(NOW).state == GREEN
 
@@ -102,7 +102,7 @@ def test_what_was_removed_and_is_still_there_is_named(cast: Cast) -> None:
     cast.project.save()
     RemovedData.objects.create(run=run, kind="outputs", at=NOW)
     put_file(run.pk, "left.bin", encrypted=False)
-    assert compliance.retention(NOW).facts == ["1 rows or files of outputs are left that were removed."]
+    assert compliance.retention(NOW).facts == ["Rows or files of outputs that are left though they were removed: 1."]
 
 
 def test_a_byte_outside_of_the_regions_is_named(cast: Cast) -> None:
@@ -123,26 +123,26 @@ def test_administrators_without_a_second_factor_are_named(cast: Cast) -> None:
     administrator(has_factor=True)
     assert compliance.second_factor(NOW).state == GREEN
     administrator("other", has_factor=False)
-    assert compliance.second_factor(NOW).facts == ["None: other."]
+    assert compliance.second_factor(NOW).facts == ["Without one: other."]
 
 
 def test_an_erasure_that_is_not_done_within_a_month_is_red(cast: Cast) -> None:
-    assert compliance.erasures(NOW).sentence == "0 asked, 0 done."
+    assert compliance.erasures(NOW).sentence == "Asked for: 0, done: 0."
     digest = tombstones.digest_of(cast.mate)
     row = ErasedPerson.objects.create(number=cast.mate.pk, digest=digest, at=NOW - timedelta(days=29))
     assert compliance.erasures(NOW).state == GREEN
     row.at = NOW - timedelta(days=31)
     row.save()
     found = compliance.erasures(NOW)
-    assert (found.state, found.sentence) == (RED, "1 asked, 0 done.")
-    assert found.facts[1] == "1 are open for more than 30 days."
+    assert (found.state, found.sentence) == (RED, "Asked for: 1, done: 0.")
+    assert found.facts[1] == "Open for more than 30 days: 1."
 
 
 def test_how_long_erasures_took_is_measured(cast: Cast) -> None:
     ErasedPerson.objects.create(number=99, digest="x", at=NOW)
     append(Act(actor="root", action="person.erase", object="user 99", result="ok"))
     found = compliance.erasures(NOW)
-    assert (found.state, found.sentence) == (GREEN, "1 asked, 1 done.")
+    assert (found.state, found.sentence) == (GREEN, "Asked for: 1, done: 1.")
     assert found.facts[0].startswith("The longest took ") and found.facts[0].endswith(" s.")
 
 
