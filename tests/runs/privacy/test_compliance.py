@@ -205,6 +205,9 @@ def test_the_page_and_rest_show_each_control_to_administrators(cast: Cast, clien
     _, secret = actions.create_token(actor=make_user("boss", is_superuser=True), name="x")
     found = client.get("/api/v1/compliance", headers={"Authorization": f"Bearer {secret}"}).json()
     assert [one["title"] for one in found["controls"]] == list(compliance.CONTROLS)
+    content = {name: value for name, value in found.items() if name != "signature"}
+    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(found["public_key"]))
+    key.verify(bytes.fromhex(found["signature"]), canonical(content).encode())  # of what was sent
     client.force_login(make_user("<b>chief</b>", is_superuser=True, is_staff=True))
     page = client.get("/compliance/").content.decode()
     assert all(title in page for title in compliance.CONTROLS) and found["public_key"] in page
