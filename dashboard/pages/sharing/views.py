@@ -59,7 +59,7 @@ def export(request: HttpRequest) -> HttpResponse:
     """The same page as one file, or of a run the sheet of the EU AI Act."""
     chosen = _thing(request, Permission.RUNS_READ)
     if chosen.kind == "run" and request.GET.get("sheet") == ANNEX:
-        chosen = chosen._replace(kind=ANNEX, title=f"{chosen.title}, {ANNEX}")
+        chosen = chosen._replace(kind=ANNEX, title=f"{chosen.title}, Annex XI")
     named = f'attachment; filename="{slugify(chosen.title)[:80] or chosen.kind}.html"'
     return HttpResponse(draw(person(request), chosen), headers={**HEADERS, "Content-Disposition": named})
 
