@@ -1,4 +1,4 @@
-"""The audit: a table with filters, whether its chain is intact, and exports."""
+"""The audit: a table with filters, whether its chain is intact, exports; and the controls of compliance, measured."""
 
 import json
 from datetime import UTC, datetime
@@ -7,11 +7,13 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils import timezone
 
 from dashboard.pages.shared.frame import page, show
 from runs.presenting.audit_rows import AuditFilters, filtered, is_auditor, result_words, visible_entries
+from runs.privacy.compliance import report
 from runs.rights.access import Forbidden, Permission
-from runs.rights.access.operations import auditors, auditors_of_all
+from runs.rights.access.operations import ADMINISTRATOR, auditors, auditors_of_all
 from runs.rights.audit import chain
 from runs.rights.audit.facts import ShownEntry
 from runs.rights.audit.pseudonyms import shown
@@ -62,6 +64,14 @@ def verify(request: HttpRequest) -> HttpResponse:
     if not is_auditor(request.user):
         raise Forbidden("Only auditors may check the whole chain.")
     return show(request, "audit/verified.html", {"verdict": chain.verify()})
+
+
+@page(get=ADMINISTRATOR)
+def compliance(request: HttpRequest) -> HttpResponse:
+    """Measure the controls now; on paper the page is the report."""
+    found = report(timezone.now())
+    num_red = sum(one["state"] == "red" for one in found["controls"])
+    return show(request, "audit/compliance.html", {"report": found, "num_red": num_red})
 
 
 def _line(row: ShownEntry) -> AuditLine:

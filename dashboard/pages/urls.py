@@ -127,6 +127,7 @@ urlpatterns = [
     route("invitations/<str:secret>/", person.accept, "invitation"),
     route("audit/", audit.audit, "audit"),
     route("audit/verify/", audit.verify, "verify-audit"),
+    route("compliance/", audit.compliance, "compliance"),
     route("account/", account.account, "account"),
     route("account/data/", personal_data.personal_data, "personal-data"),
     route("account/data/export/", personal_data.export, "export-own-data"),

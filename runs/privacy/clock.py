@@ -1,7 +1,7 @@
 """Work on data of people and projects beside requests, in a thread of control's own: it may take its time.
 
 Exports that wait are made at once. Once an hour what projects keep no longer is removed, what they store is measured,
-code that nothing needs and old exports go, and whoever was erased and came back is erased again.
+code that nothing needs and old exports go, whoever was erased and came back is erased again, and controls are measured.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import structlog
 from django.db import transaction
 
 from runs.models import CodeBundle, Job, PersonalExport, Project, Run, RunCode, Sweep
-from runs.privacy import erasure, exporting, retention, storage
+from runs.privacy import compliance, erasure, exporting, retention, storage
 from runs.records.files.paths import bundles_folder, bundles_locked
 from runs.serving.clock import Clock
 from runs.serving.transport import redis
@@ -89,6 +89,7 @@ def tend(now: datetime) -> None:
         _guarded(partial(remove_rows, project, now), project=project.name)
         _guarded(partial(storage.measure, project, now), project=project.name)
     _guarded(remove_files)
+    _guarded(partial(compliance.tend, now))
 
 
 def round_once(now: datetime) -> None:

@@ -55,6 +55,7 @@ PLACES = {
     "project-data": "/people/{project}/data/",
     "who-may-what": "/people/who-may-what/",
     "audit": "/audit/",
+    "compliance": "/compliance/",
     "personal-data": "/account/data/",
     "own-secrets": "/account/secrets/",
     "invitation": "/invitations/{invitation}/",

@@ -1,4 +1,4 @@
-"""The commands ``trainyard secrets``, ``privacy`` and ``audit``: their words, and what each does."""
+"""The commands ``trainyard secrets``, ``privacy``, ``audit`` and ``comply``: their words, and what each does."""
 
 import argparse
 import getpass
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.cli.screen import Screen, ago, size
-from trainyard.contract.answers.people import Export
+from trainyard.contract.answers.people import Compliance, Export
 from trainyard.rest import privacy_calls
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
@@ -26,6 +26,7 @@ def add_security(commands: Any, command: Adder) -> None:
     _add_privacy(group.add_subparsers(dest="privacy_command", required=True, metavar="COMMAND"), command)
     group = commands.add_parser("audit", help="who did what", description="Who did what.")
     _add_audit(group.add_subparsers(dest="audit_command", required=True, metavar="COMMAND"), command)
+    _speaks_json(command(commands, "comply", comply, "measure controls of compliance; exit 1 if one is red"))
 
 
 def _add_secrets(verbs: Any, command: Adder) -> None:
@@ -125,6 +126,7 @@ def _value(name: str) -> str:
 
 # ``trainyard audit``: who did what, the check of the chain, and exports.
 
+MEASURE_S = 600.0  # the whole audit is read
 FILTERS = ("actor", "action", "object", "project", "result", "q", "since", "until")
 
 
@@ -158,6 +160,20 @@ def export_audit(client: Client, arguments: argparse.Namespace, screen: Screen) 
     for text in client.export_audit("csv" if arguments.csv else "jsonl", **_filters(arguments)):
         sys.stdout.write(text)
     return 0
+
+
+def comply(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    """Exit code 1 where a control is red."""
+    found = client.call("GET", "compliance", Compliance, timeout=MEASURE_S)
+    if arguments.json:
+        screen.json(found)
+    else:
+        rows = []
+        for one in found["controls"]:
+            words = " ".join((one["sentence"], *one["facts"][:3]))
+            rows.append((one["state"], one["title"], ago(one["last_green_at"]) or "never", words))
+        screen.table(("state", "control", "last green", "measured"), rows)
+    return int(any(one["state"] == "red" for one in found["controls"]))
 
 
 def _filters(arguments: argparse.Namespace) -> dict[str, str | None]:

@@ -22,6 +22,7 @@ from runs.actions import Refused
 from runs.models import User
 from runs.presenting import server_state
 from runs.presenting.audit_rows import can_read_audit
+from runs.privacy import compliance
 from runs.rights.access import Forbidden, NotFound, ProofNeeded, admit
 from runs.rights.access.operations import Rule, RuleKind
 from trainyard.spec import SpecError
@@ -110,6 +111,7 @@ def show(
         "nav": entries(request.path),
         "me_links": partial(me_links, request),  # drawn, and so asked for, with whole pages alone
         "server_sentences": server_state.known().sentences,
+        "red_controls": compliance.alarms() if getattr(request.user, "is_superuser", False) else [],
         "theme": theme if theme in THEMES else "",
         "rail": "folded" if request.COOKIES.get("rail") == "folded" else "",
         "is_script": is_script(request),

@@ -34,6 +34,7 @@ from dashboard.pages.sweeps.columns import labels_of
 from runs.actions import sharing
 from runs.actions.sharing import Closed, Shared, open_link, revoke_share, thing_of
 from runs.models import Run, User
+from runs.presenting.annex import annex_of
 from runs.presenting.runs import single_document
 from runs.records.metrics.models import Series
 from runs.records.points import read
@@ -110,7 +111,12 @@ def _report(user: User, thing: Shared) -> dict[str, object]:
     return {"version": version, "drawn": mark_safe(drawn)}
 
 
-DRAWINGS = {"run": _run, "compare": _comparison, "sweep": _sweep, "report": _report}
+def _annex(user: User, thing: Shared) -> dict[str, object]:
+    return {"figures": annex_of(thing.runs[0], timezone.now())}
+
+
+ANNEX = "annex-xi"
+DRAWINGS = {"run": _run, "compare": _comparison, "sweep": _sweep, "report": _report, ANNEX: _annex}
 
 
 def _charts(runs: Sequence[Run], colours: Mapping[str, int]) -> dict[str, object]:
@@ -180,8 +186,10 @@ def _closed(status: int, sentence: str) -> HttpResponse:
 
 @page(get=thing(Permission.RUNS_READ))
 def export(request: HttpRequest) -> HttpResponse:
-    """The same page as one file."""
+    """The same page as one file, or of a run the sheet of the EU AI Act."""
     chosen = _thing(request, Permission.RUNS_READ)
+    if chosen.kind == "run" and request.GET.get("sheet") == ANNEX:
+        chosen = chosen._replace(kind=ANNEX, title=f"{chosen.title}, Annex XI")
     named = f'attachment; filename="{slugify(chosen.title)[:80] or chosen.kind}.html"'
     return HttpResponse(draw(person(request), chosen), headers={**HEADERS, "Content-Disposition": named})
 

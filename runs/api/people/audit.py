@@ -1,4 +1,4 @@
-"""``/audit``: who did what. For auditors and, within their projects, for owners."""
+"""``/audit``: who did what, for auditors and, within their projects, for owners. ``/compliance``: what is measured."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
+from django.utils import timezone
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
@@ -16,12 +17,13 @@ from runs.api.streaming import LastingRight, text_response
 from runs.models import AuditEntry
 from runs.presenting import audit_rows
 from runs.presenting.audit_rows import AuditFilters
+from runs.privacy import compliance
 from runs.rights.access import Forbidden, Permission
-from runs.rights.access.operations import auditors, auditors_of_all, operation
+from runs.rights.access.operations import ADMINISTRATOR, auditors, auditors_of_all, operation
 from runs.rights.audit import chain
 from runs.rights.audit.facts import as_answer
 from runs.rights.audit.pseudonyms import shown
-from trainyard.contract.answers.people import AuditRow, Fault, Verdict
+from trainyard.contract.answers.people import AuditRow, Compliance, Fault, Verdict
 
 router = Resource(tags=["audit"])
 
@@ -94,6 +96,13 @@ def verify(request: HttpRequest) -> Verdict:
         hash=found.head,
         fault=None if fault is None else Fault(sequence=fault.sequence, sentence=fault.sentence),
     )
+
+
+@router.get("/compliance", response=schema_of(Compliance), summary="Controls, measured now, as a signed report")
+@operation(ADMINISTRATOR)
+def measure(request: HttpRequest) -> Compliance:
+    """It reads the whole audit, which may take a while."""
+    return compliance.report(timezone.now())
 
 
 def _entries(rows: Sequence[AuditEntry]) -> list[AuditRow]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils import timezone
 from ninja import Field, Query, Schema
 from ninja import Status as Answer
 from pydantic import ConfigDict
@@ -13,6 +14,7 @@ from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.schemas import Body
 from runs.models import Attempt, Event, Placement
+from runs.presenting.annex import AnnexFigure, annex_of
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
@@ -124,6 +126,22 @@ class AlarmOut(Schema):
 
 class AlarmsOut(Schema):
     items: list[AlarmOut]
+
+
+class AnnexFigureOut(Schema):
+    point: str = Field(description="of Annex XI, section 1")
+    name: str
+    value: float | str | None
+    unit: str
+    basis: str = Field(description="measured, stated in or computed from the spec, estimated, or not measured")
+    note: str
+
+
+@router.get("/runs/{run_id}/annex-xi", response=list[AnnexFigureOut], summary="The EU AI Act's sheet of a training")
+@operation(thing(Permission.RUNS_READ))
+def annex(request: HttpRequest, run_id: str) -> list[AnnexFigure]:
+    """Section 1, point 2 of Annex XI of Regulation (EU) 2024/1689, as far as a run measures it."""
+    return annex_of(get_run(request, run_id), timezone.now())
 
 
 @router.get("/runs/{run_id}/attempts", response=Page[AttemptOut], by_alias=True)

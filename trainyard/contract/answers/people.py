@@ -1,4 +1,4 @@
-"""Answers of the REST API about people, about the audit, and about datasets."""
+"""Answers of the REST API about people, the audit and compliance, and datasets."""
 
 from typing import Annotated, NotRequired, TypedDict
 
@@ -159,3 +159,19 @@ class Checkpoint(TypedDict):
     node: str
     deleted_at: NotRequired[str | None]
     restored_by: list[Restored]
+
+
+class Control(TypedDict):
+    title: str
+    state: Annotated[str, Meta(description="green, red, or grey: there is nothing to measure")]
+    sentence: str
+    facts: list[str]
+    last_green_at: Annotated[str | None, Meta(description="null: it was not green so far")]
+
+
+class Compliance(TypedDict):
+    site: str
+    measured_at: str
+    controls: list[Control]
+    public_key: Annotated[str, Meta(description="of this server, Ed25519, hexadecimal")]
+    signature: NotRequired[Annotated[str, Meta(description="of the canonical JSON of the rest, hexadecimal")]]
