@@ -15,7 +15,7 @@ from django.core.exceptions import ValidationError
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect, render
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from runs.actions import Refused
@@ -176,7 +176,7 @@ def safe_next(request: HttpRequest, wanted: str, otherwise: str) -> str:
     return wanted if is_ours else otherwise
 
 
-# The rail's entries. A page that is built adds its line here.
+# The rail's entries.
 
 
 class NavEntry(NamedTuple):
@@ -185,6 +185,8 @@ class NavEntry(NamedTuple):
     url_name: str
     keys: str  # what to press to get there
     on_phone: bool = True
+    url: str = ""
+    is_current: bool = False
 
 
 ENTRIES = (
@@ -199,23 +201,7 @@ ENTRIES = (
 )
 
 
-class NavLink(NamedTuple):
-    label: str
-    icon: str
-    url: str
-    keys: str
-    on_phone: bool
-    is_current: bool
-
-
-def entries(path: str) -> list[NavLink]:
+def entries(path: str) -> list[NavEntry]:
     """The links of the frame, with the one that leads to ``path`` marked."""
-    links = []
-    for entry in ENTRIES:
-        try:
-            url = reverse(entry.url_name)
-        except NoReverseMatch:
-            continue  # that page is not built into this site
-        is_current = path == url or (url != "/" and path.startswith(url))
-        links.append(NavLink(entry.label, entry.icon, url, entry.keys, entry.on_phone, is_current))
-    return links
+    found = [one._replace(url=reverse(one.url_name)) for one in ENTRIES]
+    return [one._replace(is_current=path == one.url or (one.url != "/" and path.startswith(one.url))) for one in found]
