@@ -53,9 +53,7 @@ def _open(request: HttpRequest, run_id: str) -> HttpResponse:
         return refusal(request, 422, str(error))
     secret = str(request.session.session_key)
     url = app_tickets.issue(actor=person(request), app=App(run.pk, rank, port), secret=secret, is_token=False)
-    response = show(request, "runs/opening.html", {"run": run, "url": url, "rank": rank, "port": port})
-    response["Cache-Control"] = "no-store"
-    return response
+    return show(request, "runs/opening.html", {"run": run, "url": url, "rank": rank, "port": port})
 
 
 def _whole(name: str, text: str, most: int) -> int:
