@@ -1,6 +1,5 @@
 """Clusters: how full they are, who holds which slot, who waits and why."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -47,6 +46,7 @@ from runs.rights.access.operations import lists
 from runs.serving.certificates import Certificate, Served, Unreadable, served
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.contract.machines import Health
+from trainyard.grouping import grouped
 
 STATES = (Badge("out of contact", "red", "status-lost"), Badge("draining", "amber", "drain"),
           Badge("in contact", "green", "check"), Badge("slow", "amber", "alert"))  # fmt: skip
@@ -85,11 +85,8 @@ def clusters(request: HttpRequest) -> HttpResponse:
         return table(request)
     now = timezone.now()
     shown = list(visible_clusters(request.user))
-    nodes = list(nodes_of(shown))
-    boxes: defaultdict[str, list[NodeBox]] = defaultdict(list)
-    for box in boxes_of(request.user, nodes, now):
-        boxes[box.node.cluster_id].append(box)
-    found = [describe(request.user, cluster, boxes[cluster.pk], now) for cluster in shown]
+    boxes = grouped((box.node.cluster_id, box) for box in boxes_of(request.user, list(nodes_of(shown)), now))
+    found = [describe(request.user, cluster, boxes.get(cluster.pk, ()), now) for cluster in shown]
     context = {
         "clusters": sorted(found, key=lambda one: not one.boxes),  # those without nodes last
         "may_manage": can_manage_clusters(request.user),

@@ -21,6 +21,7 @@ from runs.rights import access
 from runs.rights.access.operations import lists, thing
 from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
 from trainyard.formats.figures import count, number, size
+from trainyard.grouping import grouped
 
 BADGES = {
     Dataset.State.WAITING: Badge("waiting", "grey", "status-queued"),
@@ -231,7 +232,6 @@ def _column(one: ColumnFacts, target: str) -> ColumnRow:
 
 
 def _pictures(images: Iterable[Picture]) -> list[ClassPictures]:
-    by_class: dict[str, list[str]] = {}
-    for one in images:  # checked to be base64 of a PNG when it came
-        by_class.setdefault(str(one.get("label", "")), []).append(f"data:image/png;base64,{one['png']}")
-    return [ClassPictures(name, urls) for name, urls in sorted(by_class.items())]
+    # Each was checked to be base64 of a PNG when it came.
+    pairs = ((str(one.get("label", "")), f"data:image/png;base64,{one['png']}") for one in images)
+    return [ClassPictures(name, urls) for name, urls in sorted(grouped(pairs).items())]
