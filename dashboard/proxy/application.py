@@ -172,7 +172,7 @@ class AppProxy:
 
 @contextlib.asynccontextmanager
 async def _connection(visit: Visit, secret: str, granted: AppPass) -> AsyncIterator[Channel]:
-    """A connection of the visit's tunnel, closed at the end. Raises NotPassedOn where there is none, or none any more."""
+    """A connection of the visit's tunnel, closed at the end. Raises NotPassedOn where there is none, or no longer."""
     try:
         tunnel = await tunnels().tunnel_of(secret, granted, visit.address)
         channel = await tunnel.connect()
