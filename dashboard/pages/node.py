@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError
@@ -23,7 +22,6 @@ from runs.records.metrics.progress import node_history
 from runs.rights.access import Permission, can_manage_cluster, get_node, visible_runs
 from runs.rights.access.operations import machine
 from runs.serving.node_troubles import sentences_of
-from runs.values.columns import Check
 from trainyard.contract.machines import HIGHEST_LEVEL, Cpu, NodeSandbox, SandboxLevel
 from trainyard.formats.figures import number, size
 
@@ -82,6 +80,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
     found = get_node(request, node_id)
     now = timezone.now()
     seconds = next((span for _, span in RANGES if str(span) == request.GET.get("range")), RANGES[0][1])
+    members = checked_nodes(Node.objects.present().filter(cluster=found.cluster), contact_time(now))
     history = node_history(found.pk, since=now.timestamp() - seconds, until=now.timestamp())
     context = {
         "node": found,
@@ -89,7 +88,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "gauges": gauges(found.health_now, history, now.timestamp() - seconds, now.timestamp()),
         "facts": facts(found),
         "rows": rows(list(visible_runs(request.user).filter(attempts__placements__node=found).distinct()[:NUM_RUNS])),
-        "checks": check_table(checks_at(found, now)),
+        "checks": check_table([one for one in checks_together(members) if found.name in (one.node, one.peer)]),
         "refused": sentences_of(found.pk),
         "spare_words": spare_sentence(found),
         "may_manage": can_manage_cluster(request.user, found.cluster),
@@ -146,12 +145,6 @@ def facts(node: Node) -> list[tuple[str, str | int, str]]:
     kinds = Counter((str(gpu.name), gpu.memory_bytes) for gpu in found.gpus or [])
     gpus = [("GPUs", f"{num} × {name}, {size(memory)} each", "text") for (name, memory), num in kinds.items()]
     return [(name, value, kind) for name, value, kind in [*gpus, *pairs] if value]
-
-
-def checks_at(node: Node, now: datetime) -> list[Check]:
-    """Return the checks that the node, and others about it, report now."""
-    members = checked_nodes(Node.objects.present().filter(cluster=node.cluster), contact_time(now))
-    return [one for one in checks_together(members) if node.name in (one.node, one.peer)]
 
 
 # Sandbox of a node, on its page: the level, what a script reaches, its limits, and why there is no more.

@@ -47,18 +47,15 @@ def offers_of(user: Someone, sweep: Sweep) -> Offers:
         best=may_launch and sweep.best_id is not None,
         again="with three seeds" if has_seeds(sweep) else "again",
         clone=may_launch,
-        delete=is_ended and _may_delete(user, sweep),
+        delete=is_ended
+        and can(user, sweep.project, Permission.SWEEPS_DELETE)
+        and (sweep.created_by_id == getattr(user, "pk", None) or can(user, sweep.project, Role.MAINTAINER)),
     )
 
 
 def has_seeds(sweep: Sweep) -> bool:
     """Return whether its runs have a seed: a script knows only what its arguments say."""
     return "recipe" in (sweep.base_spec.get("task") or {})
-
-
-def _may_delete(user: Someone, sweep: Sweep) -> bool:
-    is_own = sweep.created_by_id == getattr(user, "pk", None)
-    return can(user, sweep.project, Permission.SWEEPS_DELETE) and (is_own or can(user, sweep.project, Role.MAINTAINER))
 
 
 NUM_SEEDS = 3
