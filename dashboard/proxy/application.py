@@ -58,9 +58,9 @@ NOT_ENTERED = "This address opens from the page of its run, for those who may op
 class NotPassedOn(Exception):
     """A request that is not passed on."""
 
-    def __init__(self, status: int, sentence: str, again_s: int = 0) -> None:
+    def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
-        self.status, self.sentence, self.again_s = status, sentence, again_s
+        self.status, self.sentence = status, sentence
 
 
 class Visit(NamedTuple):
@@ -289,16 +289,14 @@ def tunnels() -> Tunnels:
 
 
 async def send_notice(send: Send, refusal: NotPassedOn, *, is_page: bool, run_url: str = "") -> None:
-    """Answer a request; with ``again_s`` a page loads itself again after so many seconds."""
-    status, sentence, again_s = refusal.status, refusal.sentence, refusal.again_s
+    status, sentence = refusal.status, refusal.sentence
     title = TITLES.get(status, "Not accepted")
     kind, body = (b"text/plain; charset=utf-8", sentence + "\n")
     if is_page:
         kind = b"text/html; charset=utf-8"
         link = f'<p><a href="{escape(run_url)}">To the run</a></p>' if run_url else ""
-        again = f'<meta http-equiv="refresh" content="{again_s}">' if again_s else ""
         body = (
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8">{again}<title>{escape(title)} · Trainyard'
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · Trainyard'
             f'</title><meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body><main>'
             f"<h1>{escape(title)}</h1><p>{escape(sentence)}</p>{link}</main></body></html>"
         )
