@@ -101,13 +101,14 @@ def _rows(user: access.Someone, keys: Sequence[str]) -> list[tuple[GridRow, Line
 def dataset(request: HttpRequest, dataset_id: str) -> HttpResponse:
     chosen = access.get_dataset(request, dataset_id)
     runs = runs_with(access.visible_runs(request.user), chosen).order_by("-created_at", "-pk")
+    known = options_of(chosen.source)
     context = {
         "dataset": chosen,
         "badge": badge_of(chosen),
         "source": SOURCES.get(chosen.source, chosen.source),
         "recipe": recipe_of(chosen.source, chosen.options),
         "preview": preview(chosen),
-        "options": [(_label(chosen, name), value) for name, value in chosen.options.items()],
+        "options": [(known[name].label if name in known else name, value) for name, value in chosen.options.items()],
         "rows": rows(list(runs[:NUM_RUNS])),
         "num_runs": runs.count(),
         "jobs": access.visible_jobs(request.user)
@@ -131,11 +132,6 @@ def delete(request: HttpRequest, dataset_id: str) -> HttpResponse:
     chosen = access.get_dataset(request, dataset_id)
     actions.delete_dataset(actor=person(request), dataset=chosen)
     return answer(request, f"Deleted dataset {chosen.name}.", to=reverse("datasets"))
-
-
-def _label(chosen: Dataset, name: str) -> str:
-    known = options_of(chosen.source)
-    return known[name].label if name in known else name
 
 
 def _uses(user: access.Someone, datasets: list[Dataset]) -> dict[tuple[Any, Any], int]:
