@@ -43,8 +43,6 @@ REACH = {  # by the mechanism of isolation, docs/isolation.md
 
 
 def set_up_django() -> None:
-    import os
-
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
     import django
 
