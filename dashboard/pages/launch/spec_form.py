@@ -313,6 +313,7 @@ def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options:
 def empty_control(path: str) -> Control:
     """The field with nothing typed, and nothing to choose from but what the spec itself has."""
     info, options = _info(path), []
+    defaults = {task: as_text(info, fields_of(task)[path].default) for task in info.tasks}
     widget = {"number": "number", "choice": "select", "map": "lines", "lines": "lines", "bool": "checkbox"}.get(
         info.kind, "text"
     )
@@ -332,7 +333,7 @@ def empty_control(path: str) -> Control:
         needed_default=str(_info(info.needs.path).default) if info.needs else "",
         needing=" ".join(info.needing),
         named_by=_named_by(info),
-        defaults=_defaults(info),
+        defaults=defaults if len(set(defaults.values())) > 1 else {},
     )
 
 
@@ -340,11 +341,6 @@ def _only(tasks: Collection[str]) -> str:
     """Classes that hide what these kinds of task alone have from the others."""
     own = [f"for-{task}" for task in TASKS if task in tasks]
     return "" if len(own) == len(TASKS) else " ".join(("task-field", *own))
-
-
-def _defaults(info: FieldInfo) -> dict[str, str]:
-    found = {task: as_text(info, fields_of(task)[info.path].default) for task in info.tasks}
-    return found if len(set(found.values())) > 1 else {}
 
 
 def _tasks_with(info: FieldInfo, choice: str) -> str:

@@ -1,7 +1,7 @@
 """Columns of the table of runs, the markup of their cells, and colours of rows by a field."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from dashboard.pages.shared.run_rows import (
     run_url,
     spark_path,
 )
+from dashboard.pages.shared.sheet import Kind
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED, read_field
 from runs.finding.language import FilterError, FilterText
@@ -94,14 +95,6 @@ class Seen(NamedTuple):
     runs_url: str
 
 
-class Kind(NamedTuple):
-    label: str
-    width: int
-    draw: Callable[[Seen], str]
-    is_number: bool = False
-    phone: str = "off"
-
-
 def _name(seen: Seen) -> str:
     run = seen.row.run
     return (
@@ -144,7 +137,7 @@ def _number(value: Value) -> str:
     return drawn.NOTHING if value is None else numbers.number(value)
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, Kind[Seen]] = {
     "name": Kind("Name", 200, _name, phone=""),
     "status": Kind("Status", 116, lambda seen: drawn.titled(seen.row.badge, seen.row.run.reason_sentence), phone="end"),
     "progress": Kind("Progress", 150, _progress, phone="wide"),
@@ -164,7 +157,7 @@ KINDS: dict[str, Kind] = {
 SORTED = ("status", "name", "user", "project", "created", "ended")  # of these, what runs are sorted by
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> Kind[Seen]:
     """Return what draws the column of that name. Raises FilterError where there is no such field."""
     if name in KINDS:
         return KINDS[name]
@@ -172,10 +165,10 @@ def kind_of(name: str) -> Kind:
         series = name.removeprefix(SPARK)
         return Kind(series, 104, lambda seen: drawn.sparkline(_spark(seen, series), series))
     if name == LAST_LOSS:  # every row has it
-        return Kind(f"{LOSS} last", 116, lambda seen: _figure(finding.plain(seen.row.loss), LOSS), True, "")
+        return Kind(f"{LOSS} last", 116, lambda seen: _figure(finding.plain(seen.row.loss), LOSS), "", True, "")
     if read_field(FilterText(name, 0)).kind == "summary":
         series, _, statistic = name.removeprefix("summary.").rpartition(".")
-        return Kind(f"{series} {statistic}", 116, lambda seen: _figure(seen.values.get(name), series), True, "")
+        return Kind(f"{series} {statistic}", 116, lambda seen: _figure(seen.values.get(name), series), "", True, "")
     return Kind(name.rpartition(".")[2], 110, lambda seen: _setting(seen.values.get(name)))
 
 
@@ -199,7 +192,7 @@ def is_of_field(name: str) -> bool:
 
 class Shown(NamedTuple):
     columns: list[Column]
-    kinds: list[Kind]
+    kinds: list[Kind[Seen]]
     unknown: list[str]  # names that are no field
 
 

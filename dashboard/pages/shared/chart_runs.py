@@ -198,11 +198,9 @@ def _short(value: Any) -> str:
 
 
 def _attempts(attempts: Sequence[Attempt], events: Sequence[Event]) -> list[ChartAttempt]:
-    first: list[ChartAttempt] = [{"fence": one.fence, "number": one.number, "cause": ""} for one in attempts[:1]]
-    later: list[ChartAttempt] = [
-        {"fence": new.fence, "number": new.number, "cause": _cause(old, new, events)} for old, new in pairwise(attempts)
-    ]
-    return first + later
+    causes = ["", *(_cause(old, new, events) for old, new in pairwise(attempts))]
+    pairs = zip(attempts, causes, strict=False)  # no attempts: one cause too many
+    return [{"fence": one.fence, "number": one.number, "cause": cause} for one, cause in pairs]
 
 
 def _cause(old: Attempt, new: Attempt, events: Sequence[Event]) -> str:
