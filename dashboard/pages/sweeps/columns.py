@@ -155,9 +155,6 @@ def _value(field: SpaceField, parameters: Mapping[str, Any]) -> float | str | No
 
 
 def _objectives(spec: SweepSpec, drawn: Sequence[TrialPoint]) -> list[ObjectiveColumn]:
-    if not spec.is_multiple:
-        one = spec.objectives[0]
-        return [{"metric": one.metric, "direction": one.direction, "values": [_finite(trial.value) for trial in drawn]}]
     return [
         {
             "metric": one.metric,
