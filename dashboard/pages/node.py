@@ -1,16 +1,15 @@
 """The page of one node: how it feels now and felt lately, what it is made of, what it trains."""
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.core.exceptions import ValidationError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.pages.clusters.boxes import boxes_of
-from dashboard.pages.shared.frame import answer, page, person, problems_of, refusal, show
+from dashboard.pages.shared.frame import Verb, answer, page, person, problems_of, refusal, show, verb_of
 from dashboard.pages.shared.gauges import check_table, gauges
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
@@ -61,17 +60,10 @@ RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
 NUM_RUNS = 8
 
 
-class NodeVerb(NamedTuple):
-    action: Callable[..., Any]
-    sentence: str
-    undo: str = ""
-    leads_away: bool = False
-
-
 VERBS = {
-    "drain": NodeVerb(actions.drain_node, "Draining {name}: nothing new is placed on it.", undo="enable"),
-    "enable": NodeVerb(actions.enable_node, "{name} takes runs again.", undo="drain"),
-    "remove": NodeVerb(actions.remove_node, "Removed {name}.", leads_away=True),
+    "drain": Verb(actions.drain_node, "Draining {name}: nothing new is placed on it.", undo="enable"),
+    "enable": Verb(actions.enable_node, "{name} takes runs again.", undo="drain"),
+    "remove": Verb(actions.remove_node, "Removed {name}.", leads_to="clusters"),
 }
 
 
@@ -102,13 +94,11 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
 
 @page(post=machine(Permission.CLUSTERS_MANAGE))
 def do(request: HttpRequest, node_id: str, verb: str) -> HttpResponse:
-    if verb not in VERBS:
-        raise Http404(f"nodes have no verb {verb!r}")
-    chosen = VERBS[verb]
+    chosen = verb_of(VERBS, verb, "nodes")
     found = get_node(request, node_id)
     chosen.action(actor=person(request), node=found)
     undo = reverse("do-node", args=(found.name, chosen.undo)) if chosen.undo else ""
-    to = reverse("clusters") if chosen.leads_away else ""
+    to = reverse(chosen.leads_to) if chosen.leads_to else ""
     return answer(request, chosen.sentence.format(name=found.name), undo=undo, to=to, home="clusters")
 
 

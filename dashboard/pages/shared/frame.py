@@ -13,7 +13,7 @@ import structlog
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db import DataError
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -85,6 +85,21 @@ def page(**rules: Rule) -> Callable[[View], View]:
         return guarded
 
     return decorate
+
+
+class Verb(NamedTuple):
+    """A button: one call of an action."""
+
+    action: Callable[..., Any]
+    sentence: str  # {name} is the thing's
+    undo: str = ""  # the verb that takes it back
+    leads_to: str = ""  # "result": what came of it; else a page, because the thing is gone
+
+
+def verb_of(verbs: Mapping[str, Verb], name: str, noun: str) -> Verb:
+    if name not in verbs:
+        raise Http404(f"{noun} have no verb {name!r}")
+    return verbs[name]
 
 
 def person(request: HttpRequest) -> User:
