@@ -21,7 +21,7 @@ import psutil
 from dashboard.home import LONGEST_SOCKET_PATH
 from dashboard.setup.machine import find_postgres_folder
 from dashboard.up.parent_death import tethered
-from dashboard.up.valkey import answers, server_command
+from dashboard.up.valkey import server_command, wait_until_it_answers
 
 
 class Valkey:
@@ -43,10 +43,7 @@ class Valkey:
         command = tethered(server_command(self.folder, self.socket, durable=self.durable))
         with (self.folder / "valkey.log").open("ab") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
-        while not answers(self.socket):
-            assert time.monotonic() < deadline, f"no Valkey answers on {self.socket}"
-            time.sleep(0.01)
+        wait_until_it_answers(self.socket)
 
     def kill(self) -> None:
         """SIGKILL: what was not on disk is gone."""
