@@ -4,7 +4,7 @@ import csv
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -261,11 +261,11 @@ def is_fixed(info: FieldInfo) -> bool:
 def as_value(info: FieldInfo, text: str) -> Any:
     """Return the text's value; text that means no such value stays text, and the spec says what is wrong with it."""
     if info.kind == "number":
-        return int(text) if _WHOLE.fullmatch(text) else _float(text)
+        return int(text) if _WHOLE.fullmatch(text) else _parsed(float, text)
     if info.kind == "nodes":
         return _nodes(text)
     if info.kind == "list":
-        return _words(text) if info.path in WORDS else _entries(text)
+        return _parsed(shlex.split, text) if info.path in WORDS else _entries(text)
     if info.kind == "lines":
         return [line.strip() for line in text.splitlines() if line.strip()]
     if info.kind == "map":
@@ -348,17 +348,10 @@ def _tasks_with(info: FieldInfo, choice: str) -> str:
     return "" if len(tasks) == len(info.tasks) else " ".join(tasks)
 
 
-def _float(text: str) -> float | str:
+def _parsed(parse: Callable[[str], Any], text: str) -> Any:
     try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _words(text: str) -> list[str] | str:
-    try:
-        return shlex.split(text)
-    except ValueError:  # a quote that nothing closes
+        return parse(text)
+    except ValueError:  # no number, or a quote that nothing closes
         return text
 
 
