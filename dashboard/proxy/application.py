@@ -236,11 +236,10 @@ def _outgoing(scope: Scope, visit: Visit, app_token: str) -> Outgoing:
     is_chunked = any(name == b"transfer-encoding" for name, _ in visit.headers)
     if length and not (length.isascii() and length.isdigit() and len(length) < 19 and int(length) <= MAX_BODY_BYTES):
         raise NotPassedOn(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
-    passed: Headers = towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port, app_token=app_token)
     return Outgoing(
         method=scope["method"].encode(),
         target=path + (b"?" + query if query else b""),
-        headers=passed,
+        headers=towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port, app_token=app_token),
         length=None if is_chunked else int(length or 0),
     )
 

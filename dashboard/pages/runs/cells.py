@@ -16,17 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.pages.shared import drawn, numbers
 from dashboard.pages.shared.grid import Chosen, Column, GridRow
-from dashboard.pages.shared.run_rows import (
-    LOSS,
-    SPARK_POINTS,
-    Offers,
-    Row,
-    coloured,
-    offers_of,
-    rows,
-    run_url,
-    spark_path,
-)
+from dashboard.pages.shared.run_rows import LOSS, SPARK_POINTS, Offers, Row, coloured, offers_of, rows, spark_path
 from dashboard.pages.shared.sheet import Kind
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED, read_field
@@ -97,10 +87,7 @@ class Seen(NamedTuple):
 
 def _name(seen: Seen) -> str:
     run = seen.row.run
-    return (
-        f'<span class="name-line"><a class="name clip" href="{run_url(run.pk)}" tabindex="-1"'
-        f' title="{escape(run.name)}" data-open>{escape(run.name)}</a>{_tags(seen, MAX_TAGS)}</span>'
-    )
+    return f'<span class="name-line">{drawn.opener("run", run.pk, run.name)}{_tags(seen, MAX_TAGS)}</span>'
 
 
 def _tags(seen: Seen, most: int) -> str:

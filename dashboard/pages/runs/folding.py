@@ -131,14 +131,13 @@ def _sweeps(ids: Sequence[str]) -> dict[str, SweepSummary]:
 def _sweep_row(row: GridRow, sweep: SweepSummary, view: cells.Shown, opened: Sequence[str]) -> GridRow:
     """Return the row of the sweep: what it says of itself, and what its best trial has in the other columns."""
     num, num_ended = sum(sweep.counts.values()), sum(sweep.counts[state] for state in TRIAL_FINAL)
-    name, words = escape(sweep.name), f"{numbers.count(num)} trial{'' if num == 1 else 's'}"
+    words = f"{numbers.count(num)} trial{'' if num == 1 else 's'}"
     best = f", best {numbers.number(sweep.best.value)}" if sweep.best else ""
     tag = f'<span class="cell-tags"><span class="tag">{words}{escape(best)}</span></span>'
     status, progress = badge(sweep.status), drawn.progress(num_ended, sweep.trials_total, sweep.name)
     own: dict[str, str] = dict.fromkeys(OF_RUNS, drawn.NOTHING)
     own |= {
-        "name": f'<span class="name-line"><a class="name clip" href="{drawn.address("sweep", sweep.id)}" tabindex="-1"'
-        f' title="{name}" data-open>{name}</a>{tag}</span>',
+        "name": f'<span class="name-line">{drawn.opener("sweep", sweep.id, sweep.name)}{tag}</span>',
         "status": drawn.titled(status, sweep.reason),
         "progress": f'<div class="is-{status.colour}">{progress}</div>',
         "created": f'<span class="muted">{drawn.age(sweep.created_at)}</span>',
