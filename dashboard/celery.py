@@ -60,42 +60,6 @@ class ThreadStep(bootsteps.StartStopStep):
             self.thread.stop()
 
 
-class Ticks(ThreadStep):
-    """Ticks."""
-
-    made_by = "runs.life.reconcile.clock.tick_clock"
-
-
-class Watch(ThreadStep):
-    """Looks at what live runs log."""
-
-    made_by = "runs.life.watching.clock.watch_clock"
-
-
-class Allocations(ThreadStep):
-    """Asks the systems of engines that bring nodes, beside the ticks: those may answer slowly."""
-
-    made_by = "runs.engines.allocations.AllocationClock"
-
-
-class Sweeps(ThreadStep):
-    """Steps sweeps, beside the ticks: a sampler may take its time."""
-
-    made_by = "runs.sweeps.stepping.sweep_clock"
-
-
-class Listener(ThreadStep):
-    """Receives the hints of supervisors with a new report."""
-
-    made_by = "runs.life.reconcile.clock.Hints"
-
-
-class ProviderChecks(ThreadStep):
-    """Asks identity providers whether people may stay signed in."""
-
-    made_by = "runs.people.identity.checking.check_clock"
-
-
 class AuditToCollector(ThreadStep):
     """Sends rows of the audit to a collector, where the settings name one."""
 
@@ -103,12 +67,6 @@ class AuditToCollector(ThreadStep):
         from runs.rights.audit.otlp import start_clock
 
         self.thread = start_clock()
-
-
-class Privacy(ThreadStep):
-    """Makes exports, applies retention and measures what projects store."""
-
-    made_by = "runs.privacy.clock.privacy_clock"
 
 
 class Lifeline(bootsteps.Step):
@@ -119,4 +77,15 @@ class Lifeline(bootsteps.Step):
         lifeline.watch()
 
 
-app.steps["worker"] |= {*ThreadStep.__subclasses__(), Lifeline}
+THREADS = {
+    "Ticks": "runs.life.reconcile.clock.tick_clock",
+    "Watch": "runs.life.watching.clock.watch_clock",  # looks at what live runs log
+    # Asks the systems of engines that bring nodes, beside the ticks: those may answer slowly.
+    "Allocations": "runs.engines.allocations.AllocationClock",
+    "Sweeps": "runs.sweeps.stepping.sweep_clock",  # beside the ticks: a sampler may take its time
+    "Listener": "runs.life.reconcile.clock.Hints",  # receives the hints of supervisors with a new report
+    "ProviderChecks": "runs.people.identity.checking.check_clock",  # asks whether people may stay signed in
+    "Privacy": "runs.privacy.clock.privacy_clock",  # makes exports, applies retention, measures what projects store
+}
+STEPS = [type(name, (ThreadStep,), {"made_by": made_by}) for name, made_by in THREADS.items()]
+app.steps["worker"] |= {*STEPS, AuditToCollector, Lifeline}

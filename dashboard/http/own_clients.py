@@ -38,7 +38,10 @@ class OwnClients:
         secret = bearer_of(scope) or ""
         if secret.startswith(MACHINE_PREFIX):
             if why := _why_not(scope):
-                await _refuse(scope, send, ONLY_HERE + why)
+                if scope["type"] == "websocket":
+                    await send({"type": "websocket.close"})  # before it was accepted: a 403
+                else:
+                    await send_answer(send, problem(401, ONLY_HERE + why, code="sign-in"))
                 return
             token = f"Bearer {token_of_machine(secret)}".encode()
             others = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
@@ -136,10 +139,3 @@ def _plain(end: Any) -> Address:
     address = ipaddress.ip_address(str(end[0]).partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address), int(end[1])
-
-
-async def _refuse(scope: Scope, send: Send, sentence: str) -> None:
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close"})  # before it was accepted: a 403
-        return
-    await send_answer(send, problem(401, sentence, code="sign-in"))

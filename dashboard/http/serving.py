@@ -31,12 +31,18 @@ APPS = {**OPTIONS, "ws_max_size": 64 * 1024 * 1024}  # what a notebook sends its
 
 
 class Server(uvicorn.Server):
-    """uvicorn with a second listener, whose connections are served by another application."""
+    """uvicorn with a second listener, whose connections are served by another application. With a certificate they are
+    accepted by ours, which looks at the first byte, and follows a change of certificates."""
 
-    def __init__(self, config: uvicorn.Config, listener: socket.socket, apps: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listener: socket.socket,
+        apps: socket.socket | None = None,
+        certificate: ServerCertificate | None = None,
+    ) -> None:
         super().__init__(config)
-        self._listener = listener
-        self._apps = apps
+        self._listener, self._apps, self._certificate = listener, apps, certificate
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
@@ -49,6 +55,10 @@ class Server(uvicorn.Server):
 
     async def listen(self, listener: socket.socket, config: uvicorn.Config) -> asyncio.base_events.Server:
         """Serve connections of the listener with the application of ``config``."""
+        if self._certificate is not None:
+            refusal = http_refusal(settings.PUBLIC_URL)
+            listening = TlsListener(listener, self._certificate, lambda: self.make(config), refusal)
+            return cast(asyncio.base_events.Server, listening)  # close() and wait_closed() are what is asked
         loop = asyncio.get_running_loop()
         return await loop.create_server(lambda: self.make(config), sock=listener, backlog=config.backlog)
 
@@ -58,33 +68,12 @@ class Server(uvicorn.Server):
         return cast(asyncio.BaseProtocol, made)
 
 
-class TlsServer(Server):
-    """Connections are accepted by ours, which looks at the first byte, and follows a change of certificates."""
-
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        listener: socket.socket,
-        certificate: ServerCertificate,
-        apps: socket.socket | None = None,
-    ) -> None:
-        super().__init__(config, listener, apps)
-        self._certificate = certificate
-
-    async def listen(self, listener: socket.socket, config: uvicorn.Config) -> asyncio.base_events.Server:
-        refusal = http_refusal(settings.PUBLIC_URL)
-        listening = TlsListener(listener, self._certificate, lambda: self.make(config), refusal)
-        return cast(asyncio.base_events.Server, listening)  # close() and wait_closed() are what is asked
-
-
 def main(arguments: list[str]) -> None:
     listener, *others = [socket.socket(fileno=int(word)) for word in arguments if word.isdigit()]
     apps = others[0] if others else None
     config = uvicorn.Config("dashboard.asgi:application", **OPTIONS)
-    if "--tls" not in arguments:
-        Server(config, listener, apps).run()
-        return
-    TlsServer(config, listener, ServerCertificate(settings.TLS_FOLDER / SERVER), apps).run()
+    certificate = ServerCertificate(settings.TLS_FOLDER / SERVER) if "--tls" in arguments else None
+    Server(config, listener, apps, certificate).run()
 
 
 if __name__ == "__main__":

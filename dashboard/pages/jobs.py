@@ -84,7 +84,8 @@ def table(request: HttpRequest) -> HttpResponse:
 @page(get=thing(Permission.JOBS_READ))
 def job(request: HttpRequest, job_id: str) -> HttpResponse:
     chosen = get_job(request, job_id)
-    versions = _versions(request, chosen).select_related("created_by")
+    same = visible_jobs(request.user).filter(project=chosen.project, name=chosen.name)
+    versions = same.order_by("-version").select_related("created_by")
     context = {
         "job": chosen,
         "versions": versions,
@@ -141,10 +142,6 @@ def _launch(line: Line) -> str:
         f'<button class="btn btn-small" tabindex="-1" formaction="{address("launch-job", line.key)}"'
         f' aria-label="Launch {escape(line.name)}">{icon("launch")}Launch</button>'
     )
-
-
-def _versions(request: HttpRequest, job: Job) -> Any:
-    return visible_jobs(request.user).filter(project=job.project, name=job.name).order_by("-version")
 
 
 def _runs(request: HttpRequest, job: Job) -> QuerySet[Run]:

@@ -1,17 +1,15 @@
 """The page of one node: how it feels now and felt lately, what it is made of, what it trains."""
 
 from collections import Counter
-from collections.abc import Callable
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.core.exceptions import ValidationError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.pages.clusters.boxes import boxes_of
-from dashboard.pages.shared.frame import answer, page, person, problems_of, refusal, show
+from dashboard.pages.shared.frame import Verb, answer, page, person, problems_of, refusal, show, verb_of
 from dashboard.pages.shared.gauges import check_table, gauges
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
@@ -23,7 +21,6 @@ from runs.records.metrics.progress import node_history
 from runs.rights.access import Permission, can_manage_cluster, get_node, visible_runs
 from runs.rights.access.operations import machine
 from runs.serving.node_troubles import sentences_of
-from runs.values.columns import Check
 from trainyard.contract.machines import HIGHEST_LEVEL, Cpu, NodeSandbox, SandboxLevel
 from trainyard.formats.figures import number, size
 
@@ -63,17 +60,10 @@ RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
 NUM_RUNS = 8
 
 
-class NodeVerb(NamedTuple):
-    action: Callable[..., Any]
-    sentence: str
-    undo: str = ""
-    leads_away: bool = False
-
-
 VERBS = {
-    "drain": NodeVerb(actions.drain_node, "Draining {name}: nothing new is placed on it.", undo="enable"),
-    "enable": NodeVerb(actions.enable_node, "{name} takes runs again.", undo="drain"),
-    "remove": NodeVerb(actions.remove_node, "Removed {name}.", leads_away=True),
+    "drain": Verb(actions.drain_node, "Draining {name}: nothing new is placed on it.", undo="enable"),
+    "enable": Verb(actions.enable_node, "{name} takes runs again.", undo="drain"),
+    "remove": Verb(actions.remove_node, "Removed {name}.", leads_to="clusters"),
 }
 
 
@@ -82,6 +72,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
     found = get_node(request, node_id)
     now = timezone.now()
     seconds = next((span for _, span in RANGES if str(span) == request.GET.get("range")), RANGES[0][1])
+    members = checked_nodes(Node.objects.present().filter(cluster=found.cluster), contact_time(now))
     history = node_history(found.pk, since=now.timestamp() - seconds, until=now.timestamp())
     context = {
         "node": found,
@@ -89,7 +80,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "gauges": gauges(found.health_now, history, now.timestamp() - seconds, now.timestamp()),
         "facts": facts(found),
         "rows": rows(list(visible_runs(request.user).filter(attempts__placements__node=found).distinct()[:NUM_RUNS])),
-        "checks": check_table(checks_at(found, now)),
+        "checks": check_table([one for one in checks_together(members) if found.name in (one.node, one.peer)]),
         "refused": sentences_of(found.pk),
         "spare_words": spare_sentence(found),
         "may_manage": can_manage_cluster(request.user, found.cluster),
@@ -103,13 +94,11 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
 
 @page(post=machine(Permission.CLUSTERS_MANAGE))
 def do(request: HttpRequest, node_id: str, verb: str) -> HttpResponse:
-    if verb not in VERBS:
-        raise Http404(f"nodes have no verb {verb!r}")
-    chosen = VERBS[verb]
+    chosen = verb_of(VERBS, verb, "nodes")
     found = get_node(request, node_id)
     chosen.action(actor=person(request), node=found)
     undo = reverse("do-node", args=(found.name, chosen.undo)) if chosen.undo else ""
-    to = reverse("clusters") if chosen.leads_away else ""
+    to = reverse(chosen.leads_to) if chosen.leads_to else ""
     return answer(request, chosen.sentence.format(name=found.name), undo=undo, to=to, home="clusters")
 
 
@@ -146,12 +135,6 @@ def facts(node: Node) -> list[tuple[str, str | int, str]]:
     kinds = Counter((str(gpu.name), gpu.memory_bytes) for gpu in found.gpus or [])
     gpus = [("GPUs", f"{num} × {name}, {size(memory)} each", "text") for (name, memory), num in kinds.items()]
     return [(name, value, kind) for name, value, kind in [*gpus, *pairs] if value]
-
-
-def checks_at(node: Node, now: datetime) -> list[Check]:
-    """Return the checks that the node, and others about it, report now."""
-    members = checked_nodes(Node.objects.present().filter(cluster=node.cluster), contact_time(now))
-    return [one for one in checks_together(members) if node.name in (one.node, one.peer)]
 
 
 # Sandbox of a node, on its page: the level, what a script reaches, its limits, and why there is no more.

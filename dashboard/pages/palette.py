@@ -6,7 +6,7 @@ import re
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 
-from dashboard.pages.shared.badges import run_badge, sweep_badge
+from dashboard.pages.shared.badges import badge, run_badge
 from dashboard.pages.shared.frame import entries, me_links, page
 from runs.models.indexes import first_rows
 from runs.presenting.listing import find_runs
@@ -47,6 +47,6 @@ def _pages(request: HttpRequest, words: str) -> list[dict[str, str]]:
 
 def _sweeps(request: HttpRequest, words: str) -> list[dict[str, str]]:
     return [
-        {"label": one.name, "kind": f"sweep, {sweep_badge(one.status).word}", "url": reverse("sweep", args=(one.pk,))}
+        {"label": one.name, "kind": f"sweep, {badge(one.status).word}", "url": reverse("sweep", args=(one.pk,))}
         for one in sweeps_of(request.user, words=words).order_by("-created_at", "-pk")[:MAX_SWEEPS]
     ]

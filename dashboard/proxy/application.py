@@ -4,7 +4,7 @@ cookie. None of the dashboard's pages, cookies or routes is here."""
 import asyncio
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
@@ -58,9 +58,9 @@ NOT_ENTERED = "This address opens from the page of its run, for those who may op
 class NotPassedOn(Exception):
     """A request that is not passed on."""
 
-    def __init__(self, status: int, sentence: str, again_s: int = 0) -> None:
+    def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
-        self.status, self.sentence, self.again_s = status, sentence, again_s
+        self.status, self.sentence = status, sentence
 
 
 class Visit(NamedTuple):
@@ -106,7 +106,7 @@ class AppProxy:
                 await send_notice(send, refusal, is_page=is_page, run_url=run_url)
 
     async def _enter(self, scope: Scope, visit: Visit, origin: ProxyOrigin, send: Send) -> None:
-        """Take a ticket for a cookie. Raises Refusal."""
+        """Take a ticket for a cookie. Raises NotPassedOn."""
         ticket = parse_qs(_raw(scope)[1].decode("latin1")).get("ticket", [""])
         secret = ""
         if scope["method"] == "GET" and len(ticket) == 1:
@@ -127,10 +127,10 @@ class AppProxy:
     async def _pass_on(
         self, scope: Scope, visit: Visit, entered: tuple[str, AppPass], receive: Receive, began: "_Beginning"
     ) -> None:
-        """Raises Refusal."""
+        """Raises NotPassedOn."""
         outgoing = _outgoing(scope, visit, entered[1].app_token)
         try:
-            async with _Connection(visit, *entered) as channel:
+            async with _connection(visit, *entered) as channel:
                 exchange = Exchange(channel, began.send, own_origin=visit.own_origin, port=visit.app.port)
                 await exchange.run(outgoing, receive)
         except TooLarge as error:
@@ -149,7 +149,7 @@ class AppProxy:
                 raise NotPassedOn(403, "The handshake came from another site's page.")
             entered = await _pass(visit, origin)
             path, query = _raw(scope)
-            async with _Connection(visit, *entered) as channel:
+            async with _connection(visit, *entered) as channel:
                 await SocketExchange(channel, receive, send).run(
                     port=visit.app.port,
                     path=(path + (b"?" + query if query else b"")).decode("latin1"),
@@ -170,27 +170,19 @@ class AppProxy:
             await send({"type": "websocket.close", "code": code})
 
 
-class _Connection:
-    """A connection of the visit's tunnel, closed at the end. Raises Refusal where there is none, or not any more."""
-
-    def __init__(self, visit: Visit, secret: str, granted: AppPass) -> None:
-        self._visit, self._secret, self._granted = visit, secret, granted
-        self._channel: Channel | None = None
-
-    async def __aenter__(self) -> Channel:
+@contextlib.asynccontextmanager
+async def _connection(visit: Visit, secret: str, granted: AppPass) -> AsyncIterator[Channel]:
+    """A connection of the visit's tunnel, closed at the end. Raises NotPassedOn where there is none, or no longer."""
+    try:
+        tunnel = await tunnels().tunnel_of(secret, granted, visit.address)
+        channel = await tunnel.connect()
         try:
-            tunnel = await tunnels().tunnel_of(self._secret, self._granted, self._visit.address)
-            self._channel = await tunnel.connect()
-        except TunnelClosed as closed:
-            raise NotPassedOn(closed.status, closed.sentence) from closed
-        return self._channel
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._channel is not None:
+            yield channel
+        finally:
             with contextlib.suppress(TunnelClosed):
-                await self._channel.close()
-        if isinstance(error, TunnelClosed):
-            raise NotPassedOn(error.status, error.sentence) from error
+                await channel.close()
+    except TunnelClosed as closed:
+        raise NotPassedOn(closed.status, closed.sentence) from closed
 
 
 class _Beginning:
@@ -206,7 +198,7 @@ class _Beginning:
 
 
 def _visit(scope: Scope) -> tuple[ProxyOrigin, Visit]:
-    """Raises Refusal for a host that is no app's."""
+    """Raises NotPassedOn for a host that is no app's."""
     origin = app_tickets.proxy_origin()
     headers = list(scope["headers"])
     app = origin.app_at(value_of(headers, b"host").lower()) if origin is not None else None
@@ -216,7 +208,7 @@ def _visit(scope: Scope) -> tuple[ProxyOrigin, Visit]:
 
 
 async def _pass(visit: Visit, origin: ProxyOrigin) -> tuple[str, AppPass]:
-    """Return the pass that the cookie brings. Raises Refusal."""
+    """Return the pass that the cookie brings. Raises NotPassedOn."""
     secret = cookie_of(visit.headers, SECURE_COOKIE if origin.is_tls else COOKIE)
     granted = await _in_thread(app_tickets.pass_of, secret, visit.app) if secret else None
     if granted is None:
@@ -229,7 +221,7 @@ async def _pass(visit: Visit, origin: ProxyOrigin) -> tuple[str, AppPass]:
 
 
 async def _in_thread(function: Any, *arguments: Any) -> Any:
-    """Call what asks Valkey. Raises Refusal where that does not answer."""
+    """Call what asks Valkey. Raises NotPassedOn where that does not answer."""
     try:
         return await database_sync_to_async(function)(*arguments)
     except (RedisError, OSError) as error:
@@ -238,23 +230,22 @@ async def _in_thread(function: Any, *arguments: Any) -> Any:
 
 
 def _outgoing(scope: Scope, visit: Visit, app_token: str) -> Outgoing:
-    """Raises Refusal."""
+    """Raises NotPassedOn."""
     path, query = _raw(scope)
     length = value_of(visit.headers, b"content-length")
     is_chunked = any(name == b"transfer-encoding" for name, _ in visit.headers)
     if length and not (length.isascii() and length.isdigit() and len(length) < 19 and int(length) <= MAX_BODY_BYTES):
         raise NotPassedOn(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
-    passed: Headers = towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port, app_token=app_token)
     return Outgoing(
         method=scope["method"].encode(),
         target=path + (b"?" + query if query else b""),
-        headers=passed,
+        headers=towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port, app_token=app_token),
         length=None if is_chunked else int(length or 0),
     )
 
 
 def _raw(scope: Scope) -> tuple[bytes, bytes]:
-    """Return path and query as the browser wrote them. Raises Refusal for what no address is written with."""
+    """Return path and query as the browser wrote them. Raises NotPassedOn for what no address is written with."""
     path, query = scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b"")
     if not (ADDRESS.fullmatch(path) and ADDRESS.fullmatch(query)):
         raise NotPassedOn(400, "The address has characters that are not encoded.")
@@ -276,16 +267,13 @@ class Tunnels:
             known = self._open.get(digest)
             if known is not None and known.closed is None:
                 return known
-            self._forget_closed()
+            for closed in [one for one, tunnel in self._open.items() if tunnel.closed is not None]:
+                del self._open[closed]
+            for unused in [one for one, lock in self._opening.items() if one not in self._open and not lock.locked()]:
+                del self._opening[unused]
             tunnel = self._open[digest] = Tunnel(granted)
             await tunnel.begin(address)
             return tunnel
-
-    def _forget_closed(self) -> None:
-        for digest in [digest for digest, tunnel in self._open.items() if tunnel.closed is not None]:
-            del self._open[digest]
-        for digest in [one for one, lock in self._opening.items() if one not in self._open and not lock.locked()]:
-            del self._opening[digest]
 
 
 _tunnels: WeakKeyDictionary[asyncio.AbstractEventLoop, Tunnels] = WeakKeyDictionary()
@@ -300,16 +288,14 @@ def tunnels() -> Tunnels:
 
 
 async def send_notice(send: Send, refusal: NotPassedOn, *, is_page: bool, run_url: str = "") -> None:
-    """Answer a request; with ``again_s`` a page loads itself again after so many seconds."""
-    status, sentence, again_s = refusal.status, refusal.sentence, refusal.again_s
+    status, sentence = refusal.status, refusal.sentence
     title = TITLES.get(status, "Not accepted")
     kind, body = (b"text/plain; charset=utf-8", sentence + "\n")
     if is_page:
         kind = b"text/html; charset=utf-8"
         link = f'<p><a href="{escape(run_url)}">To the run</a></p>' if run_url else ""
-        again = f'<meta http-equiv="refresh" content="{again_s}">' if again_s else ""
         body = (
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8">{again}<title>{escape(title)} · Trainyard'
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · Trainyard'
             f'</title><meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body><main>'
             f"<h1>{escape(title)}</h1><p>{escape(sentence)}</p>{link}</main></body></html>"
         )

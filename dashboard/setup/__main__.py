@@ -63,16 +63,14 @@ def set_up(kind: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if kind == "lock":
             make_locks()
-            return
-        if kind == "bench":
+        elif kind == "bench":
             set_up_kind("check")  # with uPlot, which charts are compared with
             peers.ensure()
-            return
-        if kind == "ray":
+        elif kind == "ray":
             set_up_kind("tests")
             packages.ensure_ray()
-            return
-        set_up_kind(kind)
+        else:
+            set_up_kind(kind)
 
 
 def set_up_kind(kind: str) -> None:

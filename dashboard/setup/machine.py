@@ -60,11 +60,7 @@ def find_postgres_folder() -> Path | None:
         base = Path(pattern)
         folders += [*base.parent.glob(f"{base.name}/bin"), *base.parent.glob(f"{base.name}/*/bin")]
     usable = [folder for folder in folders if (folder / "postgres").exists() and (folder / "initdb").exists()]
-    return max(usable, key=_version_in_path, default=None)
-
-
-def _version_in_path(folder: Path) -> tuple[int, ...]:
-    return tuple(int(part) for part in folder.parts if part.isdigit())
+    return max(usable, key=lambda folder: [int(part) for part in folder.parts if part.isdigit()], default=None)
 
 
 def can_use_apt(which: Callable[[str], str | None] = shutil.which) -> bool:

@@ -230,12 +230,7 @@ def flags_of(settings: dict[str, str], with_links: bool = True) -> list[str]:
 
 def environment_of(settings: dict[str, str]) -> dict[str, str]:
     """Certificates, proxy and patience as environment variables."""
-    changes: dict[str, str] = {}
-    if settings.get("cert"):
-        changes["SSL_CERT_FILE"] = settings["cert"]
-    if settings.get("proxy"):
-        changes["ALL_PROXY"] = settings["proxy"]
-    if settings.get("timeout") or settings.get("default-timeout"):
-        seconds = settings.get("timeout") or settings["default-timeout"]
-        changes["UV_HTTP_TIMEOUT"] = str(max(30, int(float(seconds))))
-    return changes
+    seconds = settings.get("timeout") or settings.get("default-timeout")
+    patience = str(max(30, int(float(seconds)))) if seconds else ""
+    changes = {"SSL_CERT_FILE": settings.get("cert"), "ALL_PROXY": settings.get("proxy"), "UV_HTTP_TIMEOUT": patience}
+    return {name: value for name, value in changes.items() if value}

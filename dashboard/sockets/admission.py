@@ -66,29 +66,24 @@ def answers(questions: Sequence[AdmissionQuestion]) -> list[Answer]:
     known = sights(list({user.pk: user for user in users.values()}.values()))
     projects = projects_of_runs({question.run_id for question in questions if question.run_id is not None})
     without_factor = second_factor.missing(list(users.values()))
-    found: list[Answer] = []
-    for question in questions:
+
+    def answer(question: AdmissionQuestion) -> Answer:
         user = users.get(question.credential)
         if user is None:
-            found.append(UNKNOWN_USER)
-            continue
+            return UNKNOWN_USER
         if user.pk in without_factor:
-            found.append(FORBIDDEN)
-            continue
+            return FORBIDDEN
         project, sight = projects.get(question.run_id or ""), sight_by_token(user, known[user.pk])
         if not has_scope(user, Permission.RUNS_READ):
             is_there = question.run_id is None or reach_by_token(user, known[user.pk]).sees(project)
-            found.append(FORBIDDEN if is_there else NOT_FOUND)
-            continue
+            return FORBIDDEN if is_there else NOT_FOUND
         if question.run_id is None:
-            found.append(sight)
-        elif not sight.sees(project):
-            found.append(NOT_FOUND)
-        elif question.is_session and why_not_enter(user, question.run_id):
-            found.append(FORBIDDEN)
-        else:
-            found.append(sight)
-    return found
+            return sight
+        if not sight.sees(project):
+            return NOT_FOUND
+        return FORBIDDEN if question.is_session and why_not_enter(user, question.run_id) else sight
+
+    return [answer(question) for question in questions]
 
 
 class Admission:

@@ -8,6 +8,7 @@ authorities that nodes trust, the newest first. `ca-key.pem` is there only where
 import ipaddress
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -108,11 +109,12 @@ def _authority(folder: Path) -> "Authority":
             words = "were brought by `trainyard tls use`: bring the next ones the same way."
             raise BadCertificates(f"The certificates in {folder} {words}") from error
         raise BadCertificates(f"{folder} has no certificates yet: `trainyard tls init` makes them.") from error
+    private = None
+    with suppress(ValueError):
+        private = load_pem_private_key(key.encode(), None)
     for certificate in _read(folder / AUTHORITIES):
-        try:
-            return read_authority(key, certificate)
-        except ValueError:
-            continue
+        if isinstance(private, ec.EllipticCurvePrivateKey) and private.public_key() == certificate.public_key():
+            return Authority(private, certificate)
     raise BadCertificates(f"No certificate in {folder / AUTHORITIES} belongs to {folder / OWN_KEY}.")
 
 
@@ -183,14 +185,6 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> str:
 
 def public_pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(Encoding.PEM).decode()
-
-
-def read_authority(key: str, certificate: x509.Certificate) -> Authority:
-    """Raises ValueError for a key that is not the certificate's."""
-    found = load_pem_private_key(key.encode(), None)
-    if not isinstance(found, ec.EllipticCurvePrivateKey) or found.public_key() != certificate.public_key():
-        raise ValueError("the authority's key is not that of its certificate")
-    return Authority(found, certificate)
 
 
 def _authority_certificate(

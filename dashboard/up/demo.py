@@ -57,7 +57,6 @@ def document_for(num_nodes: int) -> JsonObject:
 
 
 def _submit(owner: Any, num_nodes: int) -> str:
-
     from runs.actions import Refused, submit_run
     from trainyard.spec import SpecError
 

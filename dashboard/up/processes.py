@@ -9,7 +9,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -86,7 +86,9 @@ class Processes:
         await self.call(_collect_static)  # the first time takes seconds, and only the web process needs it
         await self._start_child(programs.web(self.listeners.web, self.listeners.apps, is_tls=serves_tls(self.home)))
         await self._start_nodes()
-        await self._wait_until_ready()
+        problem = f"The site does not answer after {READY_S:.0f} s; see {self.home / 'logs' / 'web.log'}."
+        is_tls = serves_tls(self.home)
+        await self._wait_for(lambda: asyncio.to_thread(_is_healthy, self.listeners.web, is_tls), problem, every_s=0.05)
 
     async def _write_client(self) -> None:
         """Write the client's settings with our own address: a proxy in front of us would hide whose request it is."""
@@ -108,12 +110,8 @@ class Processes:
 
     async def wait_for_nodes(self) -> None:
         """Return when every node is in contact. Raises CannotStart when that takes too long."""
-        deadline = time.monotonic() + READY_S
-        while len(await self.call(database.nodes_in_contact, self.names)) < len(self.names):
-            self._refuse_what_dies()
-            if time.monotonic() > deadline:
-                raise CannotStart(f"Not every node came into contact within {READY_S:.0f} s; see {self.home / 'logs'}.")
-            await asyncio.sleep(0.1)
+        problem = f"Not every node came into contact within {READY_S:.0f} s; see {self.home / 'logs'}."
+        await self._wait_for(lambda: self.call(database.are_in_contact, self.names), problem, every_s=0.1)
 
     async def stop(self) -> None:
         """End everything: first the nodes, so that their last reports and records still get through."""
@@ -159,13 +157,9 @@ class Processes:
             await self._start_child(programs.valkey(self.home, unix_socket))
         except NoValkey as error:
             raise CannotStart(str(error)) from error
-        deadline = time.monotonic() + READY_S  # a long file takes its time to load
         password = valkey_password(self.home) if serves_tls(self.home) else ""
-        while not answers(unix_socket, password):
-            self._refuse_what_dies()
-            if time.monotonic() > deadline:
-                raise CannotStart(f"The embedded Valkey does not answer; see {self.home / 'logs' / 'valkey.log'}.")
-            await asyncio.sleep(0.01)
+        problem = f"The embedded Valkey does not answer; see {self.home / 'logs' / 'valkey.log'}."
+        await self._wait_for(lambda: asyncio.to_thread(answers, unix_socket, password), problem, every_s=0.01)
         if self.listeners.valkey is not None:
             await self._start_child(programs.valkey_gate(self.listeners.valkey))
 
@@ -204,14 +198,14 @@ class Processes:
                 words = f"in the end with {child.last_line[:500]!r} ({self.home / 'logs' / f'{name}.log'})."
                 raise CannotStart(f"{name} does not start: it ended {child.num_early_ends} times, {words}")
 
-    async def _wait_until_ready(self) -> None:
+    async def _wait_for(self, is_there: Callable[[], Awaitable[bool]], problem: str, *, every_s: float) -> None:
+        """Raises CannotStart with the problem where it takes too long, and where a child ends again and again."""
         deadline = time.monotonic() + READY_S
-        while not await asyncio.to_thread(_is_healthy, self.listeners.web, serves_tls(self.home)):
+        while not await is_there():
             self._refuse_what_dies()
             if time.monotonic() > deadline:
-                log = self.home / "logs" / "web.log"
-                raise CannotStart(f"The site does not answer after {READY_S:.0f} s; see {log}.")
-            await asyncio.sleep(0.05)
+                raise CannotStart(problem)
+            await asyncio.sleep(every_s)
 
     async def _settle(self) -> None:
         """Give control the moment that it needs to store the nodes' last reports."""

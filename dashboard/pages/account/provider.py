@@ -1,6 +1,5 @@
 """Sign-in through an identity provider: the way there and the way back."""
 
-from datetime import datetime
 from typing import Any
 
 import structlog
@@ -113,8 +112,10 @@ def arrive(request: HttpRequest, login: Any) -> HttpResponse:
         claims = claims_of(provider, *documents)
     except ValueError as error:
         return not_taken(request, provider, str(error))
+    token, expires_at = login.token, login.token.expires_at
+    tokens = ProviderTokens(token.token, token.token_secret or "", expires_at.timestamp() if expires_at else 0.0)
     try:
-        locked = _locked(provider, claims, login.token)
+        locked = lock_tokens(provider.id, claims.subject, tokens)
     except KeyProblem as error:
         return _refuse(request, f"What {provider.name} gave cannot be stored now. {error}", 503)
     return let_in(
@@ -178,12 +179,6 @@ def failed(request: HttpRequest, name: str, *, is_cancelled: bool = False) -> Ht
     if is_cancelled:
         return _refuse(request, f"You broke off the sign-in at {name}.", 401)
     return _refuse(request, f"The sign-in at {name} did not come to an end. Begin again.", 401)
-
-
-def _locked(provider: Provider, claims: Claims, token: Any) -> str:
-    expires_at: datetime | None = token.expires_at
-    tokens = ProviderTokens(token.token, token.token_secret or "", expires_at.timestamp() if expires_at else 0.0)
-    return lock_tokens(provider.id, claims.subject, tokens)
 
 
 def _refuse(request: HttpRequest, problem: str, status: int) -> HttpResponse:

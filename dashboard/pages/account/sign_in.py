@@ -12,7 +12,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from dashboard.pages.account import factors
 from dashboard.pages.account.entering import WAITING, admit, browser_of, enter, sign_in_context, waiting
-from dashboard.pages.shared.frame import SIGNED_OUT, is_script, page, safe_next, show, to_sign_in
+from dashboard.pages.shared.frame import SIGNED_OUT, fresh_json, is_script, page, safe_next, show, to_sign_in
 from runs import actions
 from runs.actions import Paused
 from runs.models import User
@@ -57,9 +57,7 @@ def _here(request: HttpRequest) -> HttpResponse:
     answer = {"csrf": get_token(request), "username": request.user.get_username()}
     if not request.user.is_authenticated:
         answer["sentence"] = SIGNED_OUT
-    response = JsonResponse(answer, status=200 if request.user.is_authenticated else 401)
-    response["Cache-Control"] = "no-store"
-    return response
+    return fresh_json(answer, status=200 if request.user.is_authenticated else 401)
 
 
 def _refuse(request: HttpRequest, username: str, problem: str, status: int) -> HttpResponse:

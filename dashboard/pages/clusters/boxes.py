@@ -49,8 +49,6 @@ def boxes_of(user: Someone, nodes: Sequence[Node], now: datetime) -> list[NodeBo
 def _slow(runs: Mapping[str, Run]) -> defaultdict[str, list[str]]:
     """Return sentences about slow ranks of these runs, by node."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    if not runs:
-        return found
     for attempt in Attempt.objects.filter(run__in=list(runs), ended_at=None).exclude(slow_ranks=[]):
         ranks = sorted(attempt.stragglers, key=lambda one: (one.node_id, one.rank))
         for node_id, group in groupby(ranks, key=lambda one: one.node_id):

@@ -47,7 +47,8 @@ class Values(NamedTuple):
 
     @property
     def by_name(self) -> dict[str, str]:
-        return _labels(self.labels)
+        pairs = (line.partition("=") for line in self.labels.splitlines())
+        return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
 
     @property
     def rules(self) -> list[str]:
@@ -228,12 +229,6 @@ def _chosen_level(text: str) -> int:
         return int(sandbox_level(text, "isolation_minimum"))
     except ValueError as error:
         raise ValidationError({"isolation_minimum": [str(error)]}) from error
-
-
-def _labels(text: str) -> dict[str, str]:
-    """Return the labels by name. ``text`` has one NAME=VALUE a line."""
-    pairs = (line.partition("=") for line in text.splitlines())
-    return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
 
 
 def _of_rule(path: str) -> str:

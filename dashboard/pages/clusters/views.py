@@ -1,6 +1,5 @@
 """Clusters: how full they are, who holds which slot, who waits and why."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -47,12 +46,14 @@ from runs.rights.access.operations import lists
 from runs.serving.certificates import Certificate, Served, Unreadable, served
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.contract.machines import Health
+from trainyard.grouping import grouped
 
 STATES = (Badge("out of contact", "red", "status-lost"), Badge("draining", "amber", "drain"),
           Badge("in contact", "green", "check"), Badge("slow", "amber", "alert"))  # fmt: skip
 MAX_JOBS = 50
 MAX_QUEUE = 100
 COLUMNS = ("pk", "name", "num_nodes", "slots_per_node", "accelerator", "reason_sentence", "created_at")
+RESOURCES = ("spec__resources__processes_per_node", "spec__resources__accelerator")
 SEEN = ("order", "url", "name", "needs", "reason", "since")
 UNSEEN = ("order", "needs", "reason", "since")
 
@@ -85,11 +86,8 @@ def clusters(request: HttpRequest) -> HttpResponse:
         return table(request)
     now = timezone.now()
     shown = list(visible_clusters(request.user))
-    nodes = list(nodes_of(shown))
-    boxes: defaultdict[str, list[NodeBox]] = defaultdict(list)
-    for box in boxes_of(request.user, nodes, now):
-        boxes[box.node.cluster_id].append(box)
-    found = [describe(request.user, cluster, boxes[cluster.pk], now) for cluster in shown]
+    boxes = grouped((box.node.cluster_id, box) for box in boxes_of(request.user, list(nodes_of(shown)), now))
+    found = [describe(request.user, cluster, boxes.get(cluster.pk, ()), now) for cluster in shown]
     context = {
         "clusters": sorted(found, key=lambda one: not one.boxes),  # those without nodes last
         "may_manage": can_manage_clusters(request.user),
@@ -146,7 +144,9 @@ def queue_rows(user: Someone, cluster: Cluster, now: datetime) -> list[SafeStrin
     waiting = list(waiting_runs(cluster).values_list(*COLUMNS)[:MAX_QUEUE])
     ids = [run_id for run_id, *_ in waiting]
     seen = set(visible_runs(user).filter(pk__in=ids).order_by().values_list("pk", flat=True)) if ids else set()
-    older = _sizes_from_specs([row[0] for row in waiting if row[2] is None])
+    unsized = [row[0] for row in waiting if row[2] is None]  # submitted before runs had these columns
+    asked = Run.objects.filter(pk__in=unsized).order_by().values_list("pk", *RESOURCES)
+    older = {pk: _needs(1, int(per_node or 1), str(accelerator or "")) for pk, per_node, accelerator in asked}
     whole = stencil("nodes/_queue_row.html", SEEN, is_seen=True)
     part = stencil("nodes/_queue_row.html", UNSEEN, is_seen=False)
     rows = []
@@ -158,13 +158,6 @@ def queue_rows(user: Someone, cluster: Cluster, now: datetime) -> list[SafeStrin
         else:
             rows.append(part.fill(order=order, needs=needs, reason="–", since=age))
     return rows
-
-
-def _sizes_from_specs(ids: Sequence[str]) -> dict[str, str]:
-    """Return what runs need, by id, for runs that were submitted before they had these columns."""
-    resources = ("spec__resources__processes_per_node", "spec__resources__accelerator")
-    rows = Run.objects.filter(pk__in=ids).order_by().values_list("pk", *resources) if ids else ()
-    return {pk: _needs(1, int(per_node or 1), str(accelerator or "")) for pk, per_node, accelerator in rows}
 
 
 def _needs(num_nodes: int, per_node: int, accelerator: str) -> str:

@@ -11,6 +11,7 @@ from dashboard.pages.shared.grid import Sort
 from runs.models import Run
 from runs.presenting.measured import MFU, RATES
 from runs.records.points import read
+from trainyard import grouping
 from trainyard.contract.answers.runs import SeriesSummary
 
 MAX_SHOWN = 200  # rows; the charts have every run
@@ -169,9 +170,7 @@ def sides_of(rows: Sequence[Compared], fields: Mapping[str, Fields], differ: Seq
     others = [path for path in differ if path.rpartition(".")[2] != SEED]
     paths = by or others
     keys = {row.run.pk: "\n".join(fields[row.run.pk].get(path, "") for path in paths) for row in rows}
-    members: dict[str, list[Compared]] = {}
-    for row in rows:
-        members.setdefault(keys[row.run.pk], []).append(row)
+    members = grouping.grouped((keys[row.run.pk], row) for row in rows)
     is_same = not by or set(others) <= set(by)
     return Sides(keys, {key: at_end(some) for key, some in members.items()}, "seeds" if is_same else "runs")
 
@@ -241,11 +240,8 @@ def _key_of(row: Compared, name: str, own: Fields) -> tuple[bool, float, str] | 
 def grouped(rows: Sequence[Compared], sorts: Sequence[Sort], *, is_grouped: bool) -> list[RunGroup]:
     """Return the groups in the order in which their first rows stand, or of their means where values are ordered;
     one without a name where nothing is grouped."""
-    found: dict[str, list[Compared]] = {}
-    for row in rows:
-        found.setdefault(row.group, []).append(row)
     groups = []
-    for text, members in found.items():
+    for text, members in grouping.grouped((row.group, row) for row in rows).items():
         numbers = at_end(members)
         mean = sum(numbers) / len(numbers) if numbers and is_grouped else None
         groups.append(RunGroup(text, members, mean, len(numbers), len(members)))

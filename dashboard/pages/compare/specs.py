@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from runs.models import Run
+from trainyard.grouping import grouped
 
 MAX_ROWS = 200
 MAX_COLUMNS = 30  # runs side by side; of more the table has the values of each field with how many runs have them
@@ -101,10 +102,8 @@ def spec_table(
 
 
 def _in_sections(lines: Sequence[T]) -> list[tuple[str, list[T]]]:
-    found: dict[str, list[T]] = {}
-    for line in lines:
-        found.setdefault(line.path.partition(".")[0] if "." in line.path else "general", []).append(line)
-    return list(found.items())
+    pairs = ((line.path.partition(".")[0] if "." in line.path else "general", line) for line in lines)
+    return list(grouped(pairs).items())
 
 
 def _values(path: str, fields: Sequence[Fields]) -> FieldValues:

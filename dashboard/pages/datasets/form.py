@@ -12,7 +12,6 @@ from dashboard.pages.datasets.views import SOURCES
 from dashboard.pages.shared.frame import page, person, problems_of, show
 from runs import actions
 from runs.inputs.datasets import options_of
-from runs.models import Cluster
 from runs.rights.access import Forbidden, Permission, get_cluster_for, get_project, projects_with, visible_clusters
 from runs.rights.access.operations import SIGNED_IN, thing
 
@@ -57,10 +56,15 @@ def add(request: HttpRequest) -> HttpResponse:
 
 def _create(request: HttpRequest, values: dict[str, str]) -> str:
     """Return the id of what was made. Raises what create_dataset raises."""
+    project = get_project(request.user, values["project"], Permission.DATASETS_EDIT)
+    try:
+        cluster = get_cluster_for(request.user, project, values["cluster"])
+    except Forbidden as error:  # the project may not use the cluster: that is said beside the field
+        raise ValidationError({"cluster": str(error)}) from None
     dataset = actions.create_dataset(
         actor=person(request),
-        project=get_project(request.user, values["project"], Permission.DATASETS_EDIT),
-        cluster=_cluster(request, values),
+        project=project,
+        cluster=cluster,
         name=values["name"],
         source=values["source"],
         location=values["location"],
@@ -71,15 +75,6 @@ def _create(request: HttpRequest, values: dict[str, str]) -> str:
         },
     )
     return dataset.pk
-
-
-def _cluster(request: HttpRequest, values: dict[str, str]) -> Cluster:
-    """Raises ValidationError where the project may not use the cluster: it is said beside the field."""
-    try:
-        project = get_project(request.user, values["project"], Permission.DATASETS_EDIT)
-        return get_cluster_for(request.user, project, values["cluster"])
-    except Forbidden as error:
-        raise ValidationError({"cluster": str(error)}) from None
 
 
 def _option_names() -> list[str]:

@@ -21,6 +21,7 @@ from runs.rights import access
 from runs.rights.access.operations import lists, thing
 from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
 from trainyard.formats.figures import count, number, size
+from trainyard.grouping import grouped
 
 BADGES = {
     Dataset.State.WAITING: Badge("waiting", "grey", "status-queued"),
@@ -100,13 +101,14 @@ def _rows(user: access.Someone, keys: Sequence[str]) -> list[tuple[GridRow, Line
 def dataset(request: HttpRequest, dataset_id: str) -> HttpResponse:
     chosen = access.get_dataset(request, dataset_id)
     runs = runs_with(access.visible_runs(request.user), chosen).order_by("-created_at", "-pk")
+    known = options_of(chosen.source)
     context = {
         "dataset": chosen,
         "badge": badge_of(chosen),
         "source": SOURCES.get(chosen.source, chosen.source),
         "recipe": recipe_of(chosen.source, chosen.options),
         "preview": preview(chosen),
-        "options": [(_label(chosen, name), value) for name, value in chosen.options.items()],
+        "options": [(known[name].label if name in known else name, value) for name, value in chosen.options.items()],
         "rows": rows(list(runs[:NUM_RUNS])),
         "num_runs": runs.count(),
         "jobs": access.visible_jobs(request.user)
@@ -130,11 +132,6 @@ def delete(request: HttpRequest, dataset_id: str) -> HttpResponse:
     chosen = access.get_dataset(request, dataset_id)
     actions.delete_dataset(actor=person(request), dataset=chosen)
     return answer(request, f"Deleted dataset {chosen.name}.", to=reverse("datasets"))
-
-
-def _label(chosen: Dataset, name: str) -> str:
-    known = options_of(chosen.source)
-    return known[name].label if name in known else name
 
 
 def _uses(user: access.Someone, datasets: list[Dataset]) -> dict[tuple[Any, Any], int]:
@@ -231,7 +228,6 @@ def _column(one: ColumnFacts, target: str) -> ColumnRow:
 
 
 def _pictures(images: Iterable[Picture]) -> list[ClassPictures]:
-    by_class: dict[str, list[str]] = {}
-    for one in images:  # checked to be base64 of a PNG when it came
-        by_class.setdefault(str(one.get("label", "")), []).append(f"data:image/png;base64,{one['png']}")
-    return [ClassPictures(name, urls) for name, urls in sorted(by_class.items())]
+    # Each was checked to be base64 of a PNG when it came.
+    pairs = ((str(one.get("label", "")), f"data:image/png;base64,{one['png']}") for one in images)
+    return [ClassPictures(name, urls) for name, urls in sorted(grouped(pairs).items())]

@@ -1,6 +1,6 @@
 """The clusters that a person sees, with their nodes and how full they are: read at once, whatever their number."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from runs.models import Cluster, HeldSlot, Node
 from runs.presenting.server_state import contact_time
 from runs.rights.access import Someone, nodes_of, visible_clusters, visible_runs
 from runs.values.status import Status
+from trainyard.grouping import grouped
 
 UNREAD = ("inventory", "health", "self_check", "standby")  # documents, which no list shows
 
@@ -37,10 +38,8 @@ class ClusterLine(NamedTuple):
 
 def machines_of(user: Someone) -> list[Machines]:
     clusters = list(visible_clusters(user).defer("settings", "secrets", "labels", "log_rules"))
-    nodes: dict[str, list[Node]] = defaultdict(list)
-    for node in nodes_of(clusters).defer(*UNREAD):
-        nodes[node.cluster_id].append(node)
-    return [Machines(cluster, nodes[cluster.pk]) for cluster in clusters]
+    nodes = grouped((node.cluster_id, node) for node in nodes_of(clusters).defer(*UNREAD))
+    return [Machines(cluster, nodes.get(cluster.pk, ())) for cluster in clusters]
 
 
 def cluster_lines(user: Someone, machines: Sequence[Machines], now: datetime) -> list[ClusterLine]:

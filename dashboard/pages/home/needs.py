@@ -88,10 +88,8 @@ def needs_of(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:
 
 def _need(row: Row, now: datetime) -> Need | None:
     run = row.run
-    if run.is_local and run.status == Status.RUNNING:
-        return None
     if run.is_local:  # its end comes with the next sync, or never: nothing to be alarmed about
-        return Need(row, run.reason_sentence, "grey", "give-up", "Give up")
+        return None if run.status == Status.RUNNING else Need(row, run.reason_sentence, "grey", "give-up", "Give up")
     if run.status == Status.LOST:
         return Need(row, run.reason_sentence, "rust", "give-up", "Give up")
     if run.status == Status.RECOVERING:

@@ -17,7 +17,7 @@ from dashboard.pages.home.load import cluster_lines, machines_of
 from dashboard.pages.home.needs import away_nodes, failed_lately, needs_of, troubled_runs
 from dashboard.pages.shared.badges import Badge, badge
 from dashboard.pages.shared.frame import answer, page, person, show
-from dashboard.pages.shared.gauges import TimeView, time_view
+from dashboard.pages.shared.gauges import time_view
 from dashboard.pages.shared.run_rows import Row, coloured, rows
 from runs.actions import submit_run
 from runs.models import Cluster, Run, User
@@ -69,11 +69,6 @@ def changes_since(user: User, runs: QuerySet[Run], since: datetime | None, now: 
     launched = runs.filter(~Q(created_by=user), created_at__gte=since).order_by().count()
     others = _table(f'created >= {moment} and user != "{user.username}"')
     return [*found, Change(None, launched, others)] if launched else found
-
-
-def week_of(runs: QuerySet[Run], now: datetime) -> TimeView | None:
-    """Where the time went of the runs that live or ended within a week; None where there are none."""
-    return time_view(time_of_all(runs, now, WEEK), "The last 7 days")
 
 
 def _table(words: str) -> str:
@@ -134,7 +129,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "is_first_start": not any((live, queued, endless, ended)) and not visible_runs(request.user).exists(),
         "since": since,
         "changes": changes_since(user, runs, since, now),
-        "week": week_of(runs, now),
+        "week": time_view(time_of_all(runs, now, WEEK), "The last 7 days"),
         "may_act_in": may_act_in,
         "may_launch": bool(may_act_in),
     }

@@ -18,7 +18,7 @@ from dashboard.pages.shared.estimate import EstimateView, Suggestion
 from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
 from runs.actions.estimates import shown_run
 from runs.engines import engine_of
-from runs.models import Node, Project, Run
+from runs.models import Node, Run
 from runs.placing import planning
 from runs.placing.planning import likely_nodes
 from runs.placing.queue import forecast
@@ -80,7 +80,8 @@ def plan(
     nodes: Sequence[Node] = ()
     try:
         launchable = check_launch(actor=user, document=document, wanted=Permission.PROJECTS_READ, packed=packed)
-        _refuse_lookers(user, launchable.project)
+        if projects_with(user, Permission.RUNS_LAUNCH).exists():  # who has no project sees what a launch would do, too
+            require(user, launchable.project, Permission.RUNS_LAUNCH)
     except NeverFits as error:
         problems, tone = error.errors, "red"
         sentence = f"It can never start on {error.cluster.name}: {problems[0].message}."
@@ -103,12 +104,6 @@ def plan(
     return Plan(
         problems, mesh, sentence, tone, text, command, curl, found, is_own_code(document["task"]), overflow, start
     )
-
-
-def _refuse_lookers(user: Someone, project: Project) -> None:
-    """Someone without a project sees what a launch would do, and that they cannot launch."""
-    if projects_with(user, Permission.RUNS_LAUNCH).exists():
-        require(user, project, Permission.RUNS_LAUNCH)
 
 
 def problems_in(error: SpecError | NotFound | Forbidden) -> list[Problem]:
@@ -199,18 +194,13 @@ def draw(spec: Spec, names: Sequence[str] = (), chosen: str = "") -> Drawing:
     return Drawing(boxes, num_nodes, spec.world_size(), num_nodes - num_boxes, axes, chosen, density)
 
 
-def coordinates_in_words(mesh: Mesh, rank: int) -> str:
-    """Say where ``rank`` stands on the axes in use, such as ``stage 0, copy 1``; nothing where there is none."""
-    place = mesh.coordinates_of(rank)
-    return ", ".join(f"{NOUNS[axis]} {place[axis]}" for axis in mesh.used)
-
-
 def _rank(number: int, node: str, mesh: Mesh | None, chosen: str) -> Rank:
     if mesh is None or not chosen:
         return Rank(number, "", 0, f"rank {number} on {node}")
-    at = mesh.coordinates_of(number)[chosen]
-    words = f"rank {number} on {node}: {coordinates_in_words(mesh, number)}"
-    return Rank(number, f"{chosen[0]}{at}", at % NUM_COLOURS + 1, words)
+    place = mesh.coordinates_of(number)
+    where = ", ".join(f"{NOUNS[axis]} {place[axis]}" for axis in mesh.used)
+    words = f"rank {number} on {node}: {where}"
+    return Rank(number, f"{chosen[0]}{place[chosen]}", place[chosen] % NUM_COLOURS + 1, words)
 
 
 def axis_row(spec: RecipeSpec, axis: str, degree: int) -> AxisRow:

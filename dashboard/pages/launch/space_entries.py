@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from django.http import QueryDict
@@ -80,14 +81,10 @@ def values_in(text: str) -> list[object]:
 
 def number_in(text: str) -> float | int | str:
     """The number; text that is none stays text, which the sweep's rules refuse."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text.strip()[:100]
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text.strip()[:100]
 
 
 def _plain(text: str) -> object:

@@ -4,7 +4,7 @@ import csv
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -261,11 +261,11 @@ def is_fixed(info: FieldInfo) -> bool:
 def as_value(info: FieldInfo, text: str) -> Any:
     """Return the text's value; text that means no such value stays text, and the spec says what is wrong with it."""
     if info.kind == "number":
-        return int(text) if _WHOLE.fullmatch(text) else _float(text)
+        return int(text) if _WHOLE.fullmatch(text) else _parsed(float, text)
     if info.kind == "nodes":
         return _nodes(text)
     if info.kind == "list":
-        return _words(text) if info.path in WORDS else _entries(text)
+        return _parsed(shlex.split, text) if info.path in WORDS else _entries(text)
     if info.kind == "lines":
         return [line.strip() for line in text.splitlines() if line.strip()]
     if info.kind == "map":
@@ -313,6 +313,7 @@ def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options:
 def empty_control(path: str) -> Control:
     """The field with nothing typed, and nothing to choose from but what the spec itself has."""
     info, options = _info(path), []
+    defaults = {task: as_text(info, fields_of(task)[path].default) for task in info.tasks}
     widget = {"number": "number", "choice": "select", "map": "lines", "lines": "lines", "bool": "checkbox"}.get(
         info.kind, "text"
     )
@@ -332,7 +333,7 @@ def empty_control(path: str) -> Control:
         needed_default=str(_info(info.needs.path).default) if info.needs else "",
         needing=" ".join(info.needing),
         named_by=_named_by(info),
-        defaults=_defaults(info),
+        defaults=defaults if len(set(defaults.values())) > 1 else {},
     )
 
 
@@ -342,27 +343,15 @@ def _only(tasks: Collection[str]) -> str:
     return "" if len(own) == len(TASKS) else " ".join(("task-field", *own))
 
 
-def _defaults(info: FieldInfo) -> dict[str, str]:
-    found = {task: as_text(info, fields_of(task)[info.path].default) for task in info.tasks}
-    return found if len(set(found.values())) > 1 else {}
-
-
 def _tasks_with(info: FieldInfo, choice: str) -> str:
     tasks = [task for task in info.tasks if choice in fields_of(task)[info.path].choices]
     return "" if len(tasks) == len(info.tasks) else " ".join(tasks)
 
 
-def _float(text: str) -> float | str:
+def _parsed(parse: Callable[[str], Any], text: str) -> Any:
     try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _words(text: str) -> list[str] | str:
-    try:
-        return shlex.split(text)
-    except ValueError:  # a quote that nothing closes
+        return parse(text)
+    except ValueError:  # no number, or a quote that nothing closes
         return text
 
 

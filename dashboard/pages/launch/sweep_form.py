@@ -107,10 +107,6 @@ class SweepPlan(NamedTuple):
     basis: str = ""  # what the times are counted with
 
 
-def nothing(*, is_open: bool = False) -> SweepTyped:
-    return SweepTyped(is_open, [], dict(DEFAULTS))
-
-
 def typed_in(post: QueryDict) -> SweepTyped:
     _, entries = space_in(post)
     texts = {name: post.get(f"sweep:{name}", default).strip()[:200] for name, default in DEFAULTS.items()}
@@ -166,7 +162,7 @@ def _basis(cost: Cost | None) -> str:
 
 def base_problems(problems: Sequence[Problem]) -> list[Problem]:
     """Return the problems of the base spec's fields, under the paths that the form has."""
-    return [one._replace(path=one.path.removeprefix("base").strip(".")) for one in problems if _is_of_base(one)]
+    return [one._replace(path=one.path.removeprefix("base").strip(".")) for one in problems if _is_at(one.path, "base")]
 
 
 def context(typed: SweepTyped, problems: Sequence[Problem]) -> dict[str, object]:
@@ -193,28 +189,19 @@ def _places(rows: Sequence[Mapping[str, object]], controls: "Sequence[SweepContr
 
 def _rest(typed: SweepTyped, problems: Sequence[Problem]) -> list[Problem]:
     """Return the problems of the sweep that stand beside no field."""
-    paths = [f"space.{one.path}" for one in typed.entries]
-    return [
-        one
-        for one in problems
-        if not _is_of_base(one)
-        and not field_of(one.path)
-        and not any(one.path == path or one.path.startswith(f"{path}.") for path in paths)
-    ]
+    places = ["base", *(f"space.{one.path}" for one in typed.entries)]
+    rest = [one for one in problems if not any(_is_at(one.path, place) for place in places)]
+    return [one for one in rest if not field_of(one.path)]
 
 
-def _is_of_base(problem: Problem) -> bool:
-    return problem.path == "base" or problem.path.startswith("base.")
+def _is_at(path: str, place: str) -> bool:
+    return path == place or path.startswith(f"{place}.")
 
 
 def _problem_of(path: str, problems: Sequence[Problem]) -> str:
     place = f"space.{path}"
-    for one in problems:
-        if one.path == place:
-            return one.message
-        if one.path.startswith(f"{place}."):
-            return f"{one.path.removeprefix(f'{place}.')} {one.message}"
-    return ""
+    words = (f"{one.path.removeprefix(place)[1:]} {one.message}" for one in problems if _is_at(one.path, place))
+    return next(words, "").strip()
 
 
 def _unusual(options: JsonObject, kind: type[Sampler] | type[Pruner]) -> JsonObject:
@@ -341,10 +328,5 @@ def controls_of(fields: Sequence[SweepField], texts: dict[str, str], problems: S
 
 def field_of(path: str) -> str:
     """The name of the field that a problem's path belongs to; empty where there is none."""
-    found = [
-        (len(start), one.name)
-        for one in (*MAIN, *ADVANCED)
-        for start in one.paths
-        if path == start or path.startswith(f"{start}.")
-    ]
-    return max(found)[1] if found else ""
+    starts = [(len(start), one.name) for one in (*MAIN, *ADVANCED) for start in one.paths if _is_at(path, start)]
+    return max(starts)[1] if starts else ""

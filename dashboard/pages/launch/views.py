@@ -49,6 +49,7 @@ from trainyard import bundle
 from trainyard.bundle import MAX_BYTES, BundleError
 from trainyard.code_folder import LEFT_OUT
 from trainyard.contract.base import JsonObject
+from trainyard.grouping import grouped
 from trainyard.spec import Problem, SpecError, form_fields
 from trainyard.spec.document import line_at
 
@@ -79,7 +80,9 @@ def launch(request: HttpRequest) -> HttpResponse:
     source = _source(request)
     if request.method != "POST":
         places = _places(request)
-        return _show(request, source, _at_home(source, places), _sweep_of(request, source), [], places=places)
+        nothing = SweepTyped(bool(request.GET.get("sweep")), [], dict(sweep_form.DEFAULTS))
+        sweep = nothing if source.sweep is None else sweep_form.typed_of(source.sweep)
+        return _show(request, source, _at_home(source, places), sweep, [], places=places)
     typed, sweep = typed_in(request.POST), sweep_form.typed_in(request.POST)
     if request.POST.get("do") == "apply":
         return _apply(request, source, typed, sweep)
@@ -130,13 +133,6 @@ def _source(request: HttpRequest) -> FormSource:
         raise
 
 
-def _sweep_of(request: HttpRequest, source: FormSource) -> SweepTyped:
-    """The sweep that the source is, or an empty one, in view where the address asks for it."""
-    if source.sweep is not None:
-        return sweep_form.typed_of(source.sweep)
-    return sweep_form.nothing(is_open=bool(request.GET.get("sweep")))
-
-
 def _at_home(source: FormSource, places: Choices) -> Typed:
     """Return what the source says; of what is shipped, in a project and on a cluster that this person has."""
     typed = typed_of(source.document)
@@ -166,12 +162,6 @@ def _apply(request: HttpRequest, source: FormSource, typed: Typed, sweep: SweepT
 
 def _yaml_in(request: HttpRequest) -> str:
     return request.POST.get("yaml", "").replace("\r\n", "\n").strip()
-
-
-def _lifted(request: HttpRequest, typed: Typed) -> list[str]:
-    """The fields of the strip: those that the form came with, and else what this person changes."""
-    known, sent = {info.path for info in form_fields()}, request.POST.get("lifted", "").split()
-    return [path for path in dict.fromkeys(sent) if path in known] or lifted_fields(person(request), typed)
 
 
 def _submit(request: HttpRequest, source: FormSource, document: JsonObject) -> Run:
@@ -247,7 +237,9 @@ def _prospect(request: HttpRequest, typed: Typed, sweep: SweepTyped, source: For
     found = plan(request.user, document, timezone.now(), coloured_by=coloured_by, packed=packed, source=source.key)
     by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
     planned = sweep_form.sweep_plan(person(request), sweep, document, found.cost) if sweep.entries else None
-    lifted = _lifted(request, typed)
+    # The fields of the strip: those that the form came with, and else what this person changes.
+    known, sent = {info.path for info in form_fields()}, request.POST.get("lifted", "").split()
+    lifted = [path for path in dict.fromkeys(sent) if path in known] or lifted_fields(person(request), typed)
     said = said_of(source, typed, lifted)
     return Prospect(plan=found, sweep_plan=planned, found_problems=by_path, lifted=lifted, said=said)
 
@@ -257,9 +249,8 @@ def _places(request: HttpRequest) -> Choices:
     may."""
     projects = dict(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", "name"))
     lets = Cluster.projects.through.objects.filter(project__in=list(projects))
-    found: dict[str, list[str]] = {}
-    for cluster, project in lets.values_list("cluster__name", "project_id"):
-        found.setdefault(cluster, []).append(projects[project])
+    pairs = lets.values_list("cluster__name", "project_id")
+    found = grouped((cluster, projects[project]) for cluster, project in pairs)
     return {
         "project": [Option(name, name) for name in projects.values()],
         "cluster": [Option(name, name, projects=" ".join(sorted(found[name]))) for name in sorted(found)],
@@ -277,9 +268,8 @@ def _data_and_code(request: HttpRequest, typed: Typed, bundles: Sequence[CodeBun
 
 def _datasets(request: HttpRequest) -> list[Option]:
     """Return the projects' datasets, each name once and for the recipes that read any dataset of that name."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for name, source, state in visible_datasets(request.user).values_list("name", "source", "state")[:NUM_DATASETS]:
-        found.setdefault(name, []).append((source, state))
+    rows = visible_datasets(request.user).values_list("name", "source", "state")[:NUM_DATASETS]
+    found = grouped((name, (source, state)) for name, source, state in rows)
     readers = {source: recipes_with(source) for same in found.values() for source, _ in same}
     made = []
     for name, same in found.items():

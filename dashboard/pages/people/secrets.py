@@ -37,22 +37,18 @@ def delete(request: HttpRequest, project_id: str, name: str) -> HttpResponse:
 @page(get=own(Permission.SECRETS_READ))
 def own_secrets(request: HttpRequest) -> HttpResponse:
     """One's own secrets."""
-    return show(request, "account/secrets.html", _own(request), fragments={"secrets": "people/_secrets.html"})
+    return _own(request)
 
 
 @page(post=own(Permission.SECRETS_WRITE))
 @sensitive_post_parameters("value")
 def put_own(request: HttpRequest) -> HttpResponse:
     name = request.POST.get("name", "").strip()
-    fragments = {"secrets": "people/_secrets.html"}
     try:
         actions.set_secret(actor=person(request), name=name, value=_value(request))
     except ValidationError as error:
-        context = {**_own(request), "secret_form": {"name": name, "problems": problems_of(error)}}
-        return show(request, "account/secrets.html", context, fragments=fragments, status=422)
-    if is_script(request):
-        return show(request, "account/secrets.html", _own(request), fragments=fragments)
-    return redirect("own-secrets")
+        return _own(request, secret_form={"name": name, "problems": problems_of(error)})
+    return _own(request) if is_script(request) else redirect("own-secrets")
 
 
 @page(post=own(Permission.SECRETS_WRITE))
@@ -61,8 +57,10 @@ def delete_own(request: HttpRequest, name: str) -> HttpResponse:
     return answer(request, f"Deleted the secret {name}.", home="own-secrets")
 
 
-def _own(request: HttpRequest) -> dict[str, object]:
-    return {"secrets": person(request).secrets.all(), "may_set": True}
+def _own(request: HttpRequest, **refused: object) -> HttpResponse:
+    context = {"secrets": person(request).secrets.all(), "may_set": True, **refused}
+    fragments = {"secrets": "people/_secrets.html"}
+    return show(request, "account/secrets.html", context, fragments=fragments, status=422 if refused else 200)
 
 
 def _shown(request: HttpRequest, project: Project, **refused: object) -> HttpResponse:

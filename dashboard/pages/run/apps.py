@@ -1,6 +1,8 @@
 """The tabs Apps and Terminal. Apps: what listens beside the ranks of a run, such as TensorBoard, opened in an origin of
 its own."""
 
+from contextlib import suppress
+
 from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.run.views import HEADER, around
@@ -24,10 +26,13 @@ def apps(request: HttpRequest, run_id: str) -> HttpResponse:
     found = ranks(run)
     no_ranks = "" if found else why_no_ranks(run).replace("A terminal opens", "Apps open")
     words = f"trainyard exec {run.pk} --timeout 86400 -- sh -c"
+    notebook_port = None
+    with suppress(Refused):  # it has none, or none now
+        notebook_port = app_tickets.port_of(run)
     context = {
         **around(request, run, "apps"),
         "ranks": found,
-        "notebook_port": _notebook_port(run),
+        "notebook_port": notebook_port,
         "is_notebook": app_tickets.is_notebook(run),
         "is_served": app_tickets.proxy_origin() is not None,
         "tensorboard_port": TENSORBOARD_PORT,
@@ -35,13 +40,6 @@ def apps(request: HttpRequest, run_id: str) -> HttpResponse:
         "why_not": why_not_enter(request.user, run.pk) or no_ranks,
     }
     return show(request, "runs/apps.html", context, fragments=HEADER)
-
-
-def _notebook_port(run: Run) -> int | None:
-    try:
-        return app_tickets.port_of(run)
-    except Refused:  # it has none, or none now
-        return None
 
 
 def _open(request: HttpRequest, run_id: str) -> HttpResponse:
@@ -53,9 +51,7 @@ def _open(request: HttpRequest, run_id: str) -> HttpResponse:
         return refusal(request, 422, str(error))
     secret = str(request.session.session_key)
     url = app_tickets.issue(actor=person(request), app=App(run.pk, rank, port), secret=secret, is_token=False)
-    response = show(request, "runs/opening.html", {"run": run, "url": url, "rank": rank, "port": port})
-    response["Cache-Control"] = "no-store"
-    return response
+    return show(request, "runs/opening.html", {"run": run, "url": url, "rank": rank, "port": port})
 
 
 def _whole(name: str, text: str, most: int) -> int:

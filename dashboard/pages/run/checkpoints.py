@@ -70,20 +70,17 @@ def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> Iterator[KeptCheck
     names = dict(visible_runs(user).filter(pk__in=others).values_list("pk", "name"))
     newest: set[int] = set()  # RUN@STEP means the newest attempt's
     for doc in found:
-        may_launch = doc["valid"] and doc["step"] not in newest and run.steps is not None
-        newest |= {doc["step"]} if doc["valid"] else set()
+        step = doc["step"]
+        may_launch = doc["valid"] and step not in newest and run.steps is not None
+        newest |= {step} if doc["valid"] else set()
         yield KeptCheckpoint(
             doc,
             COLOURS[doc["state"]],
             doc["why"] or (LATE if doc["state"] == "late" else ""),
             ", ".join(f"{axis} {number}" for axis, number in doc["degrees"].items() if number > 1),
             [Use(use["run"], names.get(use["run"], ""), use["attempt"]) for use in doc["restored_by"]],
-            _launch_url(run, doc["step"]) if may_launch else "",
+            f"{reverse('launch')}?{urlencode({'from': f'checkpoint:{run.pk}@{step}'})}" if may_launch else "",
         )
-
-
-def _launch_url(run: Run, step: int) -> str:
-    return f"{reverse('launch')}?{urlencode({'from': f'checkpoint:{run.pk}@{step}'})}"
 
 
 def _words(run: Run) -> dict[str, object]:

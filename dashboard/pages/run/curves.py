@@ -52,4 +52,4 @@ def _pattern(name: str, lines: list[str]) -> str:
     """The name and its number, behind the step where lines have one before it."""
     plain = rf"\b{re.escape(name)}\s*[=:]?\s*{VALUE}"
     with_step = rf"(?i:{STEP}).*{plain}"
-    return with_step if sum(bool(re.search(with_step, line)) for line in lines) == len(lines) else plain
+    return with_step if all(re.search(with_step, line) for line in lines) else plain

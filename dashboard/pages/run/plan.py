@@ -239,17 +239,14 @@ def width_transfer(run: Run) -> WidthTransfer | None:
     if found is None or not found.widths:
         return None
     lines = [_activation_row(name, changes, found.powers.get(name, 0.0)) for name, changes in found.changes.items()]
-    sentence = _transfer_sentence(lines, int(model["base_width"]), int(model.get("width") or 0))
-    return WidthTransfer(found, lines, sentence, any(one.is_steep for one in lines))
+    base, width = int(model["base_width"]), int(model.get("width") or 0)
+    steep = ", ".join(one.name for one in lines if one.is_steep)
+    sentence = f"No activation grows with the width: the rate found at width {base} holds at {width}."
+    if steep:
+        sentence = f"Grows with the width: {steep}. The rate found at width {base} may be too high at {width}."
+    return WidthTransfer(found, lines, sentence, bool(steep))
 
 
 def _activation_row(name: str, changes: list[float], power: float) -> ActivationRow:
     words = f"{power:+.2f}".replace("-", "−")
     return ActivationRow(name, [f"{change:.3f}" for change in changes], words, power > STEEP)
-
-
-def _transfer_sentence(lines: list[ActivationRow], base: int, width: int) -> str:
-    steep = [one.name for one in lines if one.is_steep]
-    if steep:
-        return f"Grows with the width: {', '.join(steep)}. The rate found at width {base} may be too high at {width}."
-    return f"No activation grows with the width: the rate found at width {base} holds at {width}."

@@ -67,7 +67,9 @@ def machines_of(attempt: Attempt, now: datetime) -> list[Machine]:
         health = newest or (history[-1] if history else None)
         seen = attempt.ended_at or one.node.seen_at
         drawn = gauges(health, history, until - SPAN_S, until)[:5]
-        cells = [_cell(gpu) for gpu in (health.gpus if health else None) or [] if _is_ours(gpu, held[one.pk])]
+        gpus, own = (health.gpus if health else None) or [], held[one.pk]
+        # Where its slots were given back, all of the node's are shown.
+        cells = [_cell(gpu) for gpu in gpus if not own or gpu.index is None or gpu.index in own]
         last = one.first_rank + one.num_ranks - 1
         ranks = f"{one.first_rank} to {last}" if one.num_ranks > 1 else f"{last}"
         is_old = seen is None or (now - seen).total_seconds() > OLD_S
@@ -82,11 +84,6 @@ def _state(node: Node, attempt: Attempt, known: datetime) -> tuple[str, str]:
     if not node.is_in_contact(known):
         return AWAY, "red"
     return (SLOW, "amber") if node.name in {one.node for one in attempt.stragglers} else ("in contact", "green")
-
-
-def _is_ours(gpu: GpuHealth, held: set[int]) -> bool:
-    """Whether the run holds the GPU; where its slots were given back, all of the node's are shown."""
-    return not held or gpu.index is None or gpu.index in held
 
 
 def _cell(gpu: GpuHealth) -> Cell:

@@ -13,7 +13,6 @@ from dashboard.pages.shared.frame import answer, is_script, page, person, refusa
 from runs import actions
 from runs.actions.tracing import MAX_STEPS, Ranks, in_words
 from runs.life.rewinding import skipped_for
-from runs.life.stopping import what_ranks_do
 from runs.life.watching.slow_ranks import slow_sentences
 from runs.models import Attempt, Run
 from runs.records.checkpoints import read as checkpoints
@@ -106,11 +105,6 @@ def slow_notes(attempt: Attempt | None) -> list[SlowNote]:
         SlowNote(" ".join(slow_sentences(list(group), num_ranks=attempt.world_size)), node)
         for node, group in groupby(found, key=lambda one: one.node)
     ]
-
-
-def exclude_words(run: Run, attempt: Attempt | None) -> str:
-    """Return what the button does, for the question before it."""
-    return f"At first {what_ranks_do(run, attempt)}. Then the run goes on from it, on other nodes."
 
 
 @page(post=thing(Permission.RUNS_LAUNCH))

@@ -24,6 +24,7 @@ from dashboard.pages.shared.gauges import time_view
 from dashboard.pages.shared.run_rows import Row, give_up_words, offers_of, pause_words, row_with_document, stop_words
 from runs import actions
 from runs.inputs.repositories.mirrors import MAX_CHARACTERS, difference
+from runs.life.stopping import what_ranks_do
 from runs.life.watching.scores import LABELS, series_of
 from runs.models import Run, RunCode
 from runs.placing.planning import BENCHMARK
@@ -188,7 +189,7 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, object]:
         "trouble": evidence.trouble(run),
         "remarks": evidence.remarks(doc["troubles"]),
         "slow": verbs.slow_notes(attempt),
-        "exclude_words": verbs.exclude_words(run, attempt),
+        "exclude_words": f"At first {what_ranks_do(run, attempt)}. Then the run goes on from it, on other nodes.",
         "alarm": verbs.alarm_note(attempt),
         "may_act": can(request.user, run.project, Permission.RUNS_LAUNCH),
         "may_share": can(request.user, run.project, Permission.RUNS_SHARE),

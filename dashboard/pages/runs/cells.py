@@ -1,7 +1,7 @@
 """Columns of the table of runs, the markup of their cells, and colours of rows by a field."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,17 +16,8 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.pages.shared import drawn, numbers
 from dashboard.pages.shared.grid import Chosen, Column, GridRow
-from dashboard.pages.shared.run_rows import (
-    LOSS,
-    SPARK_POINTS,
-    Offers,
-    Row,
-    coloured,
-    offers_of,
-    rows,
-    run_url,
-    spark_path,
-)
+from dashboard.pages.shared.run_rows import LOSS, SPARK_POINTS, Offers, Row, coloured, offers_of, rows, spark_path
+from dashboard.pages.shared.sheet import Kind
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED, read_field
 from runs.finding.language import FilterError, FilterText
@@ -94,20 +85,9 @@ class Seen(NamedTuple):
     runs_url: str
 
 
-class Kind(NamedTuple):
-    label: str
-    width: int
-    draw: Callable[[Seen], str]
-    is_number: bool = False
-    phone: str = "off"
-
-
 def _name(seen: Seen) -> str:
     run = seen.row.run
-    return (
-        f'<span class="name-line"><a class="name clip" href="{run_url(run.pk)}" tabindex="-1"'
-        f' title="{escape(run.name)}" data-open>{escape(run.name)}</a>{_tags(seen, MAX_TAGS)}</span>'
-    )
+    return f'<span class="name-line">{drawn.opener("run", run.pk, run.name)}{_tags(seen, MAX_TAGS)}</span>'
 
 
 def _tags(seen: Seen, most: int) -> str:
@@ -144,7 +124,7 @@ def _number(value: Value) -> str:
     return drawn.NOTHING if value is None else numbers.number(value)
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, Kind[Seen]] = {
     "name": Kind("Name", 200, _name, phone=""),
     "status": Kind("Status", 116, lambda seen: drawn.titled(seen.row.badge, seen.row.run.reason_sentence), phone="end"),
     "progress": Kind("Progress", 150, _progress, phone="wide"),
@@ -164,7 +144,7 @@ KINDS: dict[str, Kind] = {
 SORTED = ("status", "name", "user", "project", "created", "ended")  # of these, what runs are sorted by
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> Kind[Seen]:
     """Return what draws the column of that name. Raises FilterError where there is no such field."""
     if name in KINDS:
         return KINDS[name]
@@ -172,10 +152,10 @@ def kind_of(name: str) -> Kind:
         series = name.removeprefix(SPARK)
         return Kind(series, 104, lambda seen: drawn.sparkline(_spark(seen, series), series))
     if name == LAST_LOSS:  # every row has it
-        return Kind(f"{LOSS} last", 116, lambda seen: _figure(finding.plain(seen.row.loss), LOSS), True, "")
+        return Kind(f"{LOSS} last", 116, lambda seen: _figure(finding.plain(seen.row.loss), LOSS), "", True, "")
     if read_field(FilterText(name, 0)).kind == "summary":
         series, _, statistic = name.removeprefix("summary.").rpartition(".")
-        return Kind(f"{series} {statistic}", 116, lambda seen: _figure(seen.values.get(name), series), True, "")
+        return Kind(f"{series} {statistic}", 116, lambda seen: _figure(seen.values.get(name), series), "", True, "")
     return Kind(name.rpartition(".")[2], 110, lambda seen: _setting(seen.values.get(name)))
 
 
@@ -199,7 +179,7 @@ def is_of_field(name: str) -> bool:
 
 class Shown(NamedTuple):
     columns: list[Column]
-    kinds: list[Kind]
+    kinds: list[Kind[Seen]]
     unknown: list[str]  # names that are no field
 
 

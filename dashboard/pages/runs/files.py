@@ -63,11 +63,9 @@ def parquet(request: HttpRequest) -> HttpResponse:
 
 
 def _saved(data: str | bytes, content_type: str, ending: str, *, is_cut: bool) -> HttpResponse:
-    answer = HttpResponse(data, content_type=content_type)
     name = f"runs-first-{MAX_RUNS}.{ending}" if is_cut else f"runs.{ending}"
-    answer["Content-Disposition"] = content_disposition_header(True, name)
-    answer["Cache-Control"] = "no-store"
-    return answer
+    headers = {"Content-Disposition": content_disposition_header(True, name), "Cache-Control": "no-store"}
+    return HttpResponse(data, content_type=content_type, headers=headers)
 
 
 # The columns that are shown.

@@ -12,7 +12,7 @@ from dashboard.pages.runs import cells
 from dashboard.pages.runs.cells import Colouring
 from dashboard.pages.runs.listed import Listed, Number, keys_of, whole
 from dashboard.pages.shared import drawn, numbers
-from dashboard.pages.shared.badges import sweep_badge
+from dashboard.pages.shared.badges import badge
 from dashboard.pages.shared.grid import Chosen, GridRow, write_columns
 from runs.models import Run, Sweep, Trial
 from runs.presenting.listing import IS_BEST
@@ -131,16 +131,15 @@ def _sweeps(ids: Sequence[str]) -> dict[str, SweepSummary]:
 def _sweep_row(row: GridRow, sweep: SweepSummary, view: cells.Shown, opened: Sequence[str]) -> GridRow:
     """Return the row of the sweep: what it says of itself, and what its best trial has in the other columns."""
     num, num_ended = sum(sweep.counts.values()), sum(sweep.counts[state] for state in TRIAL_FINAL)
-    name, words = escape(sweep.name), f"{numbers.count(num)} trial{'' if num == 1 else 's'}"
+    words = f"{numbers.count(num)} trial{'' if num == 1 else 's'}"
     best = f", best {numbers.number(sweep.best.value)}" if sweep.best else ""
     tag = f'<span class="cell-tags"><span class="tag">{words}{escape(best)}</span></span>'
-    badge, progress = sweep_badge(sweep.status), drawn.progress(num_ended, sweep.trials_total, sweep.name)
+    status, progress = badge(sweep.status), drawn.progress(num_ended, sweep.trials_total, sweep.name)
     own: dict[str, str] = dict.fromkeys(OF_RUNS, drawn.NOTHING)
     own |= {
-        "name": f'<span class="name-line"><a class="name clip" href="{drawn.address("sweep", sweep.id)}" tabindex="-1"'
-        f' title="{name}" data-open>{name}</a>{tag}</span>',
-        "status": drawn.titled(badge, sweep.reason),
-        "progress": f'<div class="is-{badge.colour}">{progress}</div>',
+        "name": f'<span class="name-line">{drawn.opener("sweep", sweep.id, sweep.name)}{tag}</span>',
+        "status": drawn.titled(status, sweep.reason),
+        "progress": f'<div class="is-{status.colour}">{progress}</div>',
         "created": f'<span class="muted">{drawn.age(sweep.created_at)}</span>',
         "ended": f'<span class="muted">{drawn.age(sweep.ended_at)}</span>',
     }

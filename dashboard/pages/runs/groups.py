@@ -85,9 +85,8 @@ def ordered(groups: Sequence[Group], by: Sequence[str], sorts: Sequence[Sort]) -
     if first.name in by:
         at = by.index(first.name)
         return sorted(groups, key=lambda group: _rank(group.key[at]), reverse=first.is_descending)
-    known = [group for group in groups if _best(group, first.name) is not None]
-    rest = [group for group in groups if _best(group, first.name) is None]
-    return [*sorted(known, key=lambda group: _best(group, first.name) or 0.0, reverse=first.is_descending), *rest]
+    by_best = sorted(groups, key=lambda group: _best(group, first.name) or 0.0, reverse=first.is_descending)
+    return sorted(by_best, key=lambda group: _best(group, first.name) is None)
 
 
 def _rank(cell: Cell) -> tuple[bool, float, str]:

@@ -26,13 +26,9 @@ class SavedLink(NamedTuple):
     may_edit: bool
 
 
-def query_of(asked: Asked) -> str:
-    return url_of(asked, **PASSING).removeprefix("?")
-
-
 def saved_views(request: HttpRequest, asked: Asked) -> dict[str, object]:
     """Return what ``runs/_views.html`` needs."""
-    user, query = person(request), query_of(asked)
+    user, query = person(request), url_of(asked, **PASSING).removeprefix("?")
     seen = Q(owner=user) | Q(project__in=visible_projects(user))
     found = SavedView.objects.filter(seen).select_related("project").order_by("name", "pk")
     made = [

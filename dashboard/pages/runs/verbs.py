@@ -2,48 +2,39 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from dashboard.pages.shared.frame import answer, page, person
+from dashboard.pages.shared.frame import Verb, answer, page, person, verb_of
 from runs import actions
 from runs.models import Run
 from runs.rights.access import Forbidden, NotFound, Permission, get_project, get_run
 from runs.rights.access.operations import thing
 
-
-class RunVerb(NamedTuple):
-    action: Callable[..., Run | None]
-    sentence: str  # {name} is the run's
-    undo: str = ""  # the verb that takes it back
-    leads_to: str = ""  # "result": the run that came of it; "runs": the table, because this run is gone
-
-
 VERBS = {
-    "stop": RunVerb(actions.stop_run, "Stopping {name}."),
-    "pause": RunVerb(actions.pause_run, "Pausing {name}."),
-    "resume": RunVerb(actions.resume_run, "Resumed {name}: it waits to be placed."),
-    "restart": RunVerb(actions.restart_run, "Restarted {name}: it waits to be placed."),
-    "again": RunVerb(actions.clone_run, "Launched {name} again, as a new run.", leads_to="result"),
-    "archive": RunVerb(actions.archive_run, "Archived {name}.", undo="unarchive"),
-    "unarchive": RunVerb(actions.unarchive_run, "Brought {name} back.", undo="archive"),
-    "give-up": RunVerb(actions.give_up_run, "Gave up on {name}."),
-    "upload-leftovers": RunVerb(
+    "stop": Verb(actions.stop_run, "Stopping {name}."),
+    "pause": Verb(actions.pause_run, "Pausing {name}."),
+    "resume": Verb(actions.resume_run, "Resumed {name}: it waits to be placed."),
+    "restart": Verb(actions.restart_run, "Restarted {name}: it waits to be placed."),
+    "again": Verb(actions.clone_run, "Launched {name} again, as a new run.", leads_to="result"),
+    "archive": Verb(actions.archive_run, "Archived {name}.", undo="unarchive"),
+    "unarchive": Verb(actions.unarchive_run, "Brought {name} back.", undo="archive"),
+    "give-up": Verb(actions.give_up_run, "Gave up on {name}."),
+    "upload-leftovers": Verb(
         partial(actions.decide_leftovers, word="upload"), "The files of {name} that were left on nodes are sent."
     ),
-    "discard-leftovers": RunVerb(
+    "discard-leftovers": Verb(
         partial(actions.decide_leftovers, word="discard"),
         "The files of {name} that were left on nodes are deleted there.",
     ),
-    "delete": RunVerb(actions.delete_run, "Deleted {name}.", leads_to="runs"),
+    "delete": Verb(actions.delete_run, "Deleted {name}.", leads_to="runs"),
 }
 
 
 @page(post=thing(Permission.RUNS_STOP))
 def do(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
-    chosen = find(verb)
+    chosen = verb_of(VERBS, verb, "runs")
     run = get_run(request.user, run_id)  # the action asks for what it does: verbs differ in it
     result = chosen.action(actor=request.user, run=run)
     undo = reverse("do", args=(run_id, chosen.undo)) if chosen.undo else ""
@@ -59,7 +50,7 @@ def do(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
 def do_many(request: HttpRequest, verb: str) -> HttpResponse:
     """The selected runs (fields ``run``), one by one: what is refused is named, the rest is done. A selection may be
     old: a run of it that is gone, or not this person's to change, keeps nobody from the others."""
-    act = FORMS[verb](request) if verb in FORMS else find(verb).action
+    act = FORMS[verb](request) if verb in FORMS else verb_of(VERBS, verb, "runs").action
     user = person(request)
     done, refused = 0, list[actions.Refused | NotFound | Forbidden]()
     for run_id in dict.fromkeys(request.POST.getlist("run")):
@@ -100,9 +91,3 @@ def annotate(request: HttpRequest, run_id: str) -> HttpResponse:
     actions.tag_run(actor=user, run=run, tags=request.POST.get("tags", "").split(","))
     actions.note_run(actor=user, run=run, notes=request.POST.get("notes", ""))
     return answer(request, f"Saved the tags and notes of {run.name}.")
-
-
-def find(verb: str) -> RunVerb:
-    if verb not in VERBS:
-        raise Http404(f"runs have no verb {verb!r}")
-    return VERBS[verb]

@@ -277,9 +277,8 @@ def _names(request: HttpRequest, asked: Asked) -> HttpResponse:
         "project": sorted(projects_with(request.user, Permission.RUNS_READ).values_list("name", flat=True)[:NEWEST]),
     }
     table_alone = [{"name": name, "kind": "column"} for name in (*own, *series)]
-    answer = JsonResponse({"names": [*names, *table_alone], "values": values})
-    answer["Cache-Control"] = "private, max-age=60"
-    return answer
+    kept = {"Cache-Control": "private, max-age=60"}
+    return JsonResponse({"names": [*names, *table_alone], "values": values}, headers=kept)
 
 
 def _spread(request: HttpRequest, asked: Asked) -> HttpResponse:
@@ -288,9 +287,7 @@ def _spread(request: HttpRequest, asked: Asked) -> HttpResponse:
         spread, status = spread_of(runs_of(request, asked), request.GET.get("of", "")), 200
     except Building as error:
         spread, status = Spread(f"The values are being read: {error.share:.0%} of the runs so far."), 202
-    answer = show(request, "runs/_spread.html", {"spread": spread}, status=status)
-    answer["Cache-Control"] = "no-store"
-    return answer
+    return show(request, "runs/_spread.html", {"spread": spread}, status=status)
 
 
 FRAGMENTS = {"rows": _rows, "names": _names, "charts": _charts, "spread": _spread}

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from runs.models import Run
 from runs.values.status import Status
-from trainyard.contract.statuses import SweepStatus, TrialState
+from trainyard.contract.statuses import TrialState
 
 
 class Badge(NamedTuple):
@@ -32,6 +32,7 @@ PRUNED = Badge("pruned", "grey", "pruned")
 
 
 def badge(status: str) -> Badge:
+    """``status`` is a run's, or a sweep's: their names are among those of runs."""
     return BADGES[Status(status)]
 
 
@@ -39,25 +40,13 @@ def run_badge(run: Run) -> Badge:
     return PRUNED if run.is_pruned else badge(run.status)
 
 
-SWEEPS = {
-    SweepStatus.RUNNING: Badge("running", "green", "status-running", "pulsing"),
-    SweepStatus.PAUSED: Badge("paused", "violet", "status-paused"),
-    SweepStatus.STOPPING: Badge("stopping", "grey", "status-stopping", "striped"),
-    SweepStatus.SUCCEEDED: Badge("succeeded", "green", "status-succeeded", "solid"),
-    SweepStatus.FAILED: Badge("failed", "red", "status-failed", "solid"),
-    SweepStatus.CANCELLED: Badge("cancelled", "grey", "status-cancelled", "solid"),
-}
 TRIALS = {
     TrialState.WAITING: Badge("waiting", "grey", "status-queued"),
-    TrialState.RUNNING: Badge("running", "green", "status-running", "pulsing"),
+    TrialState.RUNNING: BADGES[Status.RUNNING],
     TrialState.COMPLETE: Badge("complete", "green", "status-succeeded", "solid"),
     TrialState.PRUNED: PRUNED,
-    TrialState.FAILED: Badge("failed", "red", "status-failed", "solid"),
+    TrialState.FAILED: BADGES[Status.FAILED],
 }
-
-
-def sweep_badge(status: str) -> Badge:
-    return SWEEPS[SweepStatus(status)]
 
 
 def trial_badge(state: str) -> Badge:

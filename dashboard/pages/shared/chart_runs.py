@@ -20,6 +20,7 @@ from runs.records.points.read import NamedSeries, names_of
 from runs.rights.access import Permission, can
 from runs.values.run_config import NOTE
 from trainyard.contract.base import JsonObject, SpecDocument
+from trainyard.grouping import grouped
 
 TOLD = ("restarted", "restored")  # of what happens between two attempts, what people ask about
 # Of what else happens, what may explain a line.
@@ -115,10 +116,10 @@ def _series(runs: Sequence[Run]) -> list[NamedSeries]:
 def chart_runs(runs: Sequence[Run], colours: Mapping[str, int] | None = None) -> list[ChartRun]:
     """Return of each run its name, the zero of its relative time (Unix seconds), status, colour (that of ``colours``
     where it has one), the fields of its spec as short texts, and its attempts with why each began."""
-    events, marks = _events(runs), _marks(runs)
-    attempts: defaultdict[str, list[Attempt]] = defaultdict(list)
-    for attempt in Attempt.objects.filter(run__in=runs).order_by("number"):
-        attempts[attempt.run_id].append(attempt)
+    marks, told = _marks(runs), Event.objects.filter(run__in=runs, code__in=TOLD).order_by("at", "pk")
+    events = defaultdict(list, grouped((one.run_id, one) for one in told))
+    in_order = Attempt.objects.filter(run__in=runs).order_by("number")
+    attempts = defaultdict(list, grouped((one.run_id, one) for one in in_order))
     return [
         {
             "id": run.pk,
@@ -196,19 +197,10 @@ def _short(value: Any) -> str:
     return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - 1]}…"
 
 
-def _events(runs: Sequence[Run]) -> defaultdict[str, list[Event]]:
-    found: defaultdict[str, list[Event]] = defaultdict(list)
-    for event in Event.objects.filter(run__in=runs, code__in=TOLD).order_by("at", "pk"):
-        found[event.run_id].append(event)
-    return found
-
-
 def _attempts(attempts: Sequence[Attempt], events: Sequence[Event]) -> list[ChartAttempt]:
-    first: list[ChartAttempt] = [{"fence": one.fence, "number": one.number, "cause": ""} for one in attempts[:1]]
-    later: list[ChartAttempt] = [
-        {"fence": new.fence, "number": new.number, "cause": _cause(old, new, events)} for old, new in pairwise(attempts)
-    ]
-    return first + later
+    causes = ["", *(_cause(old, new, events) for old, new in pairwise(attempts))]
+    pairs = zip(attempts, causes, strict=False)  # no attempts: one cause too many
+    return [{"fence": one.fence, "number": one.number, "cause": cause} for one, cause in pairs]
 
 
 def _cause(old: Attempt, new: Attempt, events: Sequence[Event]) -> str:

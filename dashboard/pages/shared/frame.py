@@ -13,9 +13,9 @@ import structlog
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db import DataError
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect, render
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from runs.actions import Refused
@@ -86,6 +86,21 @@ def page(**rules: Rule) -> Callable[[View], View]:
         return guarded
 
     return decorate
+
+
+class Verb(NamedTuple):
+    """A button: one call of an action."""
+
+    action: Callable[..., Any]
+    sentence: str  # {name} is the thing's
+    undo: str = ""  # the verb that takes it back
+    leads_to: str = ""  # "result": what came of it; else a page, because the thing is gone
+
+
+def verb_of(verbs: Mapping[str, Verb], name: str, noun: str) -> Verb:
+    if name not in verbs:
+        raise Http404(f"{noun} have no verb {name!r}")
+    return verbs[name]
 
 
 def person(request: HttpRequest) -> User:
@@ -178,7 +193,7 @@ def safe_next(request: HttpRequest, wanted: str, otherwise: str) -> str:
     return wanted if is_ours else otherwise
 
 
-# The rail's entries. A page that is built adds its line here.
+# The rail's entries.
 
 
 class NavEntry(NamedTuple):
@@ -187,6 +202,8 @@ class NavEntry(NamedTuple):
     url_name: str
     keys: str  # what to press to get there
     on_phone: bool = True
+    url: str = ""
+    is_current: bool = False
 
 
 ENTRIES = (
@@ -201,23 +218,7 @@ ENTRIES = (
 )
 
 
-class NavLink(NamedTuple):
-    label: str
-    icon: str
-    url: str
-    keys: str
-    on_phone: bool
-    is_current: bool
-
-
-def entries(path: str) -> list[NavLink]:
+def entries(path: str) -> list[NavEntry]:
     """The links of the frame, with the one that leads to ``path`` marked."""
-    links = []
-    for entry in ENTRIES:
-        try:
-            url = reverse(entry.url_name)
-        except NoReverseMatch:
-            continue  # that page is not built into this site
-        is_current = path == url or (url != "/" and path.startswith(url))
-        links.append(NavLink(entry.label, entry.icon, url, entry.keys, entry.on_phone, is_current))
-    return links
+    found = [one._replace(url=reverse(one.url_name)) for one in ENTRIES]
+    return [one._replace(is_current=path == one.url or (one.url != "/" and path.startswith(one.url))) for one in found]

@@ -170,7 +170,6 @@ class CheckTable(NamedTuple):
     num_hidden: int
     summary: str
     colour: str
-    num_bad: int
 
     @property
     def is_open(self) -> bool:
@@ -183,8 +182,7 @@ def check_table(checks: Sequence[Check]) -> CheckTable:
     counts = [(sum(one.state == state for one in found), state) for state in ORDER]
     words = ", ".join(f"{number} {state}" for number, state in counts if number)
     colour = COLOURS[found[0].state] if found else "grey"
-    num_bad = sum(one.state != CheckState.OK for one in found)
-    return CheckTable([_row(one) for one in found[:MAX_ROWS]], max(0, len(found) - MAX_ROWS), words, colour, num_bad)
+    return CheckTable([_row(one) for one in found[:MAX_ROWS]], max(0, len(found) - MAX_ROWS), words, colour)
 
 
 def _row(one: Check) -> CheckRow:

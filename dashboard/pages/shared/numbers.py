@@ -24,11 +24,9 @@ def age(at: datetime, now: datetime) -> str:
     span = abs(seconds_ago)
     if span < 5:
         return "just now"
-    for unit, name in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
-        if span >= unit:
-            text = f"{int(span // unit)} {name}"
-            return f"{text} ago" if seconds_ago > 0 else f"in {text}"
-    raise AssertionError("above 5 s one unit fits")
+    unit, name = next(one for one in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")) if span >= one[0])
+    text = f"{int(span // unit)} {name}"
+    return f"{text} ago" if seconds_ago > 0 else f"in {text}"
 
 
 def age_element(at: datetime, now: datetime) -> SafeString:

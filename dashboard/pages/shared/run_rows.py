@@ -18,7 +18,7 @@ from runs.records.metrics.models import Telemetry
 from runs.records.points import read
 from runs.rights.access import Someone
 from runs.values.status import Status, Wanted
-from trainyard.contract.answers.runs import Lamp, Lamps, RunDocument
+from trainyard.contract.answers.runs import Lamp, RunDocument
 from trainyard.formats.figures import percent
 
 LOSS = "train/loss"
@@ -84,7 +84,11 @@ def _row(run: Run, known: Known, now: datetime) -> Row:
     telemetry, figures = known.telemetry[run.pk], known.figures[run.pk]
     speed, (nodes, processes) = throughput_of(figures.medians), shape(run, known.ranks[run.pk])
     step, steps = presenters.step_of(run, telemetry), run.steps
-    lamps = _lamps(run, known.newest[run.pk], telemetry, now) if run.is_live else None
+    lamps = None
+    if run.is_live:
+        newest = known.newest[run.pk]
+        sendings = presenters.sendings_of(newest.placements)
+        lamps = presenters.lamps(presenters.facts_of(run, newest, sendings, telemetry, now))
     is_stepping = lamps is not None and lamps["progress"]["colour"] == presenters.GREEN
     return Row(
         run=run,
@@ -103,10 +107,6 @@ def _row(run: Run, known: Known, now: datetime) -> Row:
         eta_s=eta_s(step, steps, telemetry.median_step_s) if is_stepping else None,
         colour=colour_of(run.pk) + 1,
     )
-
-
-def _lamps(run: Run, newest: Newest, telemetry: Telemetry, now: datetime) -> Lamps:
-    return presenters.lamps(presenters.facts_of(run, newest, presenters.sendings_of(newest.placements), telemetry, now))
 
 
 def coloured(user: Someone, made: Sequence[Row]) -> list[Row]:

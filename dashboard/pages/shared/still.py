@@ -1,7 +1,7 @@
 """Charts as pictures: SVG that needs no script, for pages that strangers read, exported files and paper."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -78,15 +78,11 @@ def still_charts(names: Sequence[str], curves: Sequence[Curve], runs: Mapping[st
             if curve.name == name and curve.run_id in runs:
                 words = ", ".join(f"{key} {value}" for key, value in sorted(curve.labels.items()))
                 lines.setdefault((curve.run_id, words), []).append(curve)
-        figures.append(
-            still_chart(
-                name,
-                [
-                    StillLine(runs[run_id][0], f"{runs[run_id][1]} {words}".strip(), found)
-                    for (run_id, words), found in lines.items()
-                ],
-            )
-        )
+        drawn = [
+            StillLine(runs[run_id][0], f"{runs[run_id][1]} {words}".strip(), found)
+            for (run_id, words), found in lines.items()
+        ]
+        figures.append(still_chart(name, drawn))
     return mark_safe("".join(figures))
 
 
@@ -109,19 +105,17 @@ def _line(line: StillLine, x: _Scale, y: _Scale) -> str:
         steps, values, *around = _steps_and_values(curve)
         if around:
             found.append(f'<path d="{_band(steps, around[0], around[1], x, y)}" fill="{colour}" opacity=".16"/>')
-        found.append(f'<path d="{_path(steps, values, x.place, y.place)}" fill="none" stroke="{colour}"/>')
+        found.append(f'<path d="{_path(steps, values, x, y)}" fill="none" stroke="{colour}"/>')
         if len(steps) == 1 and math.isfinite(values[0]):
             found.append(f'<circle cx="{x.place(steps[0]):.1f}" cy="{y.place(values[0]):.1f}" r="2" fill="{colour}"/>')
     return "".join(found)
 
 
-def _path(
-    steps: np.ndarray, values: np.ndarray, place_x: Callable[[float], float], place_y: Callable[[float], float]
-) -> str:
+def _path(steps: np.ndarray, values: np.ndarray, x: _Scale, y: _Scale) -> str:
     parts, is_open = [], False
     for step, value in zip(steps.tolist(), values.tolist(), strict=True):
         if math.isfinite(value):
-            parts.append(f"{'L' if is_open else 'M'}{place_x(step):.1f} {place_y(value):.1f}")
+            parts.append(f"{'L' if is_open else 'M'}{x.place(step):.1f} {y.place(value):.1f}")
         is_open = math.isfinite(value)
     return "".join(parts)
 
@@ -130,8 +124,8 @@ def _band(steps: np.ndarray, low: np.ndarray, high: np.ndarray, x: _Scale, y: _S
     kept = np.isfinite(low) & np.isfinite(high)
     if not kept.any():
         return ""
-    there = _path(steps[kept], high[kept], x.place, y.place)
-    back = _path(steps[kept][::-1], low[kept][::-1], x.place, y.place)
+    there = _path(steps[kept], high[kept], x, y)
+    back = _path(steps[kept][::-1], low[kept][::-1], x, y)
     return f"{there}L{back[1:]}Z"
 
 

@@ -23,7 +23,7 @@ from dashboard.frontend.bundles import root
 from dashboard.pages.compare.rows import choose_metric, rows_of
 from dashboard.pages.compare.specs import NOT_SET, differing
 from dashboard.pages.reports.render import Shown
-from dashboard.pages.shared.badges import run_badge, sweep_badge, trial_badge
+from dashboard.pages.shared.badges import badge, run_badge, trial_badge
 from dashboard.pages.shared.chart_runs import fields_of
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.numbers import setting
@@ -98,7 +98,7 @@ def _sweep(user: User, thing: Shared) -> dict[str, object]:
         (one, trial_badge(one.state), [setting(one.parameters[p]) if p in one.parameters else "–" for p in labels])
         for one in trials[:MAX_TRIALS]
     ]
-    shown = {"sweep": summary, "badge": sweep_badge(summary.status), "labels": labels.values()}
+    shown = {"sweep": summary, "badge": badge(summary.status), "labels": labels.values()}
     return {**shown, "chart": chart, "rows": rows, "num_trials": len(trials)}
 
 

@@ -93,13 +93,16 @@ def columns(
     front = pareto_front(trials, [one.direction for one in spec.objectives]) if is_multiple else []
     best = [one.number for found in (over_trials, over_compute) if found for one in found.improvements]
     drawn = thinned(trials, list(spec.space), direction, {*front, *best})
+    fields = [with_seen(one, trials) for one in fields_of(spec.space)]
     return {
         "total": len(trials),
         "complete": sum(one.state == COMPLETE for one in trials),
         "number": [one.number for one in drawn],
         "state": [str(one.state).lower() for one in drawn],
         "run": [one.run for one in drawn],
-        "fields": [_field(with_seen(one, trials), labels[one.path], drawn) for one in fields_of(spec.space)],
+        "fields": [
+            field_column(one, labels[one.path], [_value(one, trial.parameters) for trial in drawn]) for one in fields
+        ],
         "objectives": _objectives(spec, drawn),
         "overTrials": _best(over_trials),
         "overCompute": _best(over_compute),
@@ -132,10 +135,6 @@ def steps_of(base: JsonObject, trials: Sequence[TrialLike]) -> dict[int, int]:
     return found
 
 
-def _field(field: SpaceField, label: str, drawn: Sequence[TrialPoint]) -> FieldColumn:
-    return field_column(field, label, [_value(field, one.parameters) for one in drawn])
-
-
 def field_column(field: SpaceField, label: str, values: list[float | str | None]) -> FieldColumn:
     return {
         "path": field.path,
@@ -156,9 +155,6 @@ def _value(field: SpaceField, parameters: Mapping[str, Any]) -> float | str | No
 
 
 def _objectives(spec: SweepSpec, drawn: Sequence[TrialPoint]) -> list[ObjectiveColumn]:
-    if not spec.is_multiple:
-        one = spec.objectives[0]
-        return [{"metric": one.metric, "direction": one.direction, "values": [_finite(trial.value) for trial in drawn]}]
     return [
         {
             "metric": one.metric,

@@ -57,16 +57,13 @@ class Drawing(NamedTuple):
 
 def drawing(branches: Sequence[Branch], labels: Mapping[str, str], last_step: int) -> Drawing:
     """``labels`` are the fields' by path. The drawing is ``last_step`` wide, or as wide as the longest trial."""
-    shown = _ordered(_chosen(branches))
+    # The trials that led to the best one, and the newest ones, as many as there are lanes for.
+    first = sorted(branches, key=lambda one: (one.is_on_best_line, one.number), reverse=True)
+    shown = _ordered(first[:LIMIT])
     width = max([last_step, 1, *(one.end or 0 for one in branches)])
     places = {one.number: at for at, one in enumerate(shown)}
     lanes = [_lane(one, places, labels, width) for one in shown]
     return Drawing(lanes, len(lanes) * ROW, len(branches), _stages(branches, labels))
-
-
-def _chosen(branches: Sequence[Branch]) -> list[Branch]:
-    """The trials that led to the best one, and the newest ones, as many as there are lanes for."""
-    return sorted(branches, key=lambda one: (one.is_on_best_line, one.number), reverse=True)[:LIMIT]
 
 
 def _ordered(branches: Iterable[Branch]) -> list[Branch]:

@@ -1,13 +1,13 @@
 """Buttons of a sweep, for whom, and the dialogs that add a trial and widen the space: each is one call of an action."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from dashboard.pages.launch.space_entries import entries_of, number_in, space_in
-from dashboard.pages.shared.frame import answer, is_script, page, person, refusal, show
+from dashboard.pages.shared.frame import Verb, answer, is_script, page, person, refusal, show, verb_of
 from dashboard.pages.sweeps.columns import labels_of
 from runs.models import Role, Sweep
 from runs.rights.access import Permission, Someone, can, get_sweep
@@ -47,7 +47,9 @@ def offers_of(user: Someone, sweep: Sweep) -> Offers:
         best=may_launch and sweep.best_id is not None,
         again="with three seeds" if has_seeds(sweep) else "again",
         clone=may_launch,
-        delete=is_ended and _may_delete(user, sweep),
+        delete=is_ended
+        and can(user, sweep.project, Permission.SWEEPS_DELETE)
+        and (sweep.created_by_id == getattr(user, "pk", None) or can(user, sweep.project, Role.MAINTAINER)),
     )
 
 
@@ -56,25 +58,15 @@ def has_seeds(sweep: Sweep) -> bool:
     return "recipe" in (sweep.base_spec.get("task") or {})
 
 
-def _may_delete(user: Someone, sweep: Sweep) -> bool:
-    is_own = sweep.created_by_id == getattr(user, "pk", None)
-    return can(user, sweep.project, Permission.SWEEPS_DELETE) and (is_own or can(user, sweep.project, Role.MAINTAINER))
-
-
 NUM_SEEDS = 3
 ADD = {"dialog": "sweeps/_add.html", "form": "sweeps/_add_form.html"}
 WIDEN = {"dialog": "sweeps/_widen.html", "form": "sweeps/_widen_form.html"}
 
 
-class SweepVerb(NamedTuple):
-    action: Callable[..., object]
-    sentence: str  # {name} is the sweep's
-
-
 VERBS = {
-    "stop": SweepVerb(actions.stop_sweep, "Stopping {name}."),
-    "pause": SweepVerb(actions.pause_sweep, "Paused {name}: the trials that run go on."),
-    "resume": SweepVerb(actions.resume_sweep, "Resumed {name}."),
+    "stop": Verb(actions.stop_sweep, "Stopping {name}."),
+    "pause": Verb(actions.pause_sweep, "Paused {name}: the trials that run go on."),
+    "resume": Verb(actions.resume_sweep, "Resumed {name}."),
 }
 
 
@@ -91,9 +83,7 @@ class TrialField(NamedTuple):
 
 @page(post=thing(Permission.SWEEPS_STOP))
 def do(request: HttpRequest, sweep_id: str, verb: str) -> HttpResponse:
-    if verb not in VERBS:
-        raise Http404(f"sweeps have no verb {verb!r}")
-    chosen, sweep = VERBS[verb], get_sweep(request, sweep_id)
+    chosen, sweep = verb_of(VERBS, verb, "sweeps"), get_sweep(request, sweep_id)
     chosen.action(actor=person(request), sweep=sweep)
     return answer(request, chosen.sentence.format(name=sweep.name), home="sweeps")
 

@@ -15,7 +15,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from dashboard.pages.shared import drawn
-from dashboard.pages.shared.badges import Badge, sweep_badge, trial_badge
+from dashboard.pages.shared.badges import Badge, badge, trial_badge
 from dashboard.pages.shared.drawn import titled
 from dashboard.pages.shared.frame import fresh_json, page, refusal, show
 from dashboard.pages.shared.grid import GridRow, Sort
@@ -149,9 +149,8 @@ def _speed_up_chart(sizes: Sequence[ScalingSize]) -> str:
 @page(get=thing(Permission.SWEEPS_READ))
 def data(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """The columns that the charts draw."""
-    answer = HttpResponse(columns_json(get_sweep(request, sweep_id), timezone.now()), content_type="application/json")
-    answer["Cache-Control"] = "no-store"
-    return answer
+    document = columns_json(get_sweep(request, sweep_id), timezone.now())
+    return HttpResponse(document, content_type="application/json", headers={"Cache-Control": "no-store"})
 
 
 @page(get=thing(Permission.SWEEPS_READ))
@@ -191,7 +190,7 @@ def surface(request: HttpRequest, sweep_id: str) -> HttpResponse:
 def line_of(summary: SweepSummary) -> SweepLine:
     counts = [(state.lower(), num) for state in TrialState if (num := summary.counts.get(state, 0))]
     num_ended = sum(summary.counts.get(state, 0) for state in TRIAL_FINAL)
-    return SweepLine(summary, sweep_badge(summary.status), num_ended, counts)
+    return SweepLine(summary, badge(summary.status), num_ended, counts)
 
 
 def _head(request: HttpRequest, chosen: Sweep) -> dict[str, object]:

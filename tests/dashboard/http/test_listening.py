@@ -16,7 +16,7 @@ import uvicorn
 
 from dashboard.http import listening, serving
 from dashboard.http.listening import ServerCertificate, TlsListener
-from dashboard.http.serving import OPTIONS, TlsServer
+from dashboard.http.serving import OPTIONS, Server
 from dashboard.tls import folder
 from dashboard.up.valkey_gate import REFUSAL, ClientHalf
 from tests.servers import Valkey
@@ -48,7 +48,7 @@ async def hello(scope: Any, receive: Any, send: Any) -> None:
 async def web_port(place: Path) -> AsyncIterator[int]:
     listener = bound()
     config = uvicorn.Config(hello, **{**OPTIONS, "loop": "asyncio"})
-    server = TlsServer(config, listener, ServerCertificate(place / SERVER))
+    server = Server(config, listener, certificate=ServerCertificate(place / SERVER))
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.01)
