@@ -148,8 +148,7 @@ def _unused_machines(cluster: Cluster, offers: Sequence[Offer]) -> Counter[Machi
     unused = _unused(cluster).values("pk")
     used = Node.objects.registered().filter(cluster=cluster).exclude(pk__in=unused).order_by("-slots")
     for slots in used.values_list("slots", flat=True):
-        able = sorted(machine for machine, number in left.items() if number > 0)
-        if able:
+        if able := sorted(machine for machine, number in left.items() if number > 0):
             left[next((machine for machine in able if machine[0] >= slots), able[-1])] -= 1
     return left
 
