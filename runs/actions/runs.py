@@ -18,7 +18,7 @@ from runs.inputs.repositories.pinning import PinnedCode
 from runs.life import stopping
 from runs.life.reconcile.placing import is_claimed
 from runs.life.resizing import begin_change, change_asked_for, refuse_resize
-from runs.models import Attempt, Event, HeldSlot, Job, Project, Run, Sweep, User, bundle_of
+from runs.models import Attempt, Event, HeldSlot, Job, Project, Report, Run, Sweep, User, bundle_of
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
 from runs.privacy.retention import forget, require_room
@@ -291,8 +291,8 @@ def unarchive_run(*, actor: User, run: Run) -> Run:
     return run
 
 
-def deleting(actor: User, run: Run) -> Permission:
-    return Permission.RUNS_DELETE if run.created_by_id == actor.pk else Permission.RUNS_DELETE_OTHERS
+def deleting(actor: User, thing: Run | Report) -> Permission:
+    return Permission.RUNS_DELETE if thing.created_by_id == actor.pk else Permission.RUNS_DELETE_OTHERS
 
 
 def delete_run(*, actor: User, run: Run) -> None:
