@@ -31,10 +31,6 @@ from trainyard.contract.seals import new_key
 changed = threading.Event()  # something of an allocation, in this process: its systems are asked now
 
 
-def wake() -> None:
-    changed.set()
-
-
 class AllocatingEngine(CeleryEngine, ABC):
     """An engine that brings nodes. Once they have joined they are reached as all others: a message to their queue."""
 
@@ -86,7 +82,7 @@ class AllocatingEngine(CeleryEngine, ABC):
     def start(self, placements: Sequence[Placement], wanted: WantedOfPlacements) -> None:
         for attempt in {placement.attempt_id for placement in placements}:
             Allocation.objects.get_or_create(attempt_id=attempt)
-        wake()
+        changed.set()
 
     def pending(self, attempt: Attempt) -> str:
         allocation = Allocation.objects.filter(attempt=attempt).first()
@@ -112,7 +108,7 @@ class AllocatingEngine(CeleryEngine, ABC):
 
     def stop(self, attempt: Attempt) -> None:
         super().stop(attempt)
-        wake()
+        changed.set()
 
 
 KEPT = timedelta(minutes=10)  # a node's key is good for so long after its machine left: records may be on their way

@@ -61,10 +61,6 @@ def keep_tokens(attempt: Attempt, now: datetime) -> list[str]:
     return secrets
 
 
-def end_tokens(attempt: Attempt) -> None:
-    JoinToken.objects.filter(placement__attempt=attempt).delete()
-
-
 # The end of an allocation: its parts of the attempt are over, its slots are free, and its nodes have left.
 
 
@@ -77,7 +73,7 @@ def close(allocation: Allocation, ending: AllocationEnding | None, now: datetime
         allocation.reason = allocation.sentence = allocation.problem = ""
         allocation.save(update_fields=["state", "over_at", "ending", "reason", "sentence", "problem"])
         _end_parts(attempt, ending, now)
-        end_tokens(attempt)
+        JoinToken.objects.filter(placement__attempt=attempt).delete()
         leave(allocation)
     log.info("allocation.over", job=allocation.job, attempt=attempt.pk, ending=ending and str(ending.kind))
     broadcast.run_changed(attempt.run_id)
