@@ -22,7 +22,8 @@ from dashboard.proxy.tunnel import Channel, Tunnel, TunnelClosed
 from dashboard.proxy.websocket_exchange import SocketExchange
 from runs.interactive import app_tickets
 from runs.interactive.addresses import App, ProxyOrigin
-from runs.interactive.app_tickets import ENTRY_PATH, AppPass, digest_of
+from runs.interactive.app_tickets import ENTRY_PATH, AppPass
+from runs.models.access import digest_of
 from runs.serving.rates import TooManyRequests, claim
 
 STYLE = (

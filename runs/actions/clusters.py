@@ -223,8 +223,7 @@ def _offering(cluster: Cluster) -> Cluster:
 
 def _projects(names: Sequence[str]) -> list[Project]:
     found = {name: Project.objects.filter(Q(name=name) | Q(pk=name)).first() for name in dict.fromkeys(names)}
-    unknown = [name for name, project in found.items() if project is None]
-    if unknown:
+    if unknown := [name for name, project in found.items() if project is None]:
         raise ValidationError({"projects": [f"There is no project {name!r}." for name in unknown]})
     return [project for project in found.values() if project is not None]
 

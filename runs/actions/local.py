@@ -170,10 +170,11 @@ def _decide(run: Run, processes: Mapping[str, SpoolProcess]) -> None:
             row.save(update_fields=["end_sequence"])
     ended = {row.producer for row in rows if row.end_sequence is not None and row.watermark >= row.end_sequence}
     known = {row.producer: processes.get(row.producer, SpoolProcess(rank=row.rank)) for row in rows}
-    errors = {**_errors_before(run, processes), **_errors_of(known, ended)}
-    before = LocalOutcome(Status(run.status), run.reason_code, run.reason_sentence)
+    before = run.reason_evidence.get("errors") or {}  # of processes on other machines, too: their own sync sent them
+    errors = {key: text for key, text in before.items() if key not in processes} | _errors_of(known, ended)
+    former = LocalOutcome(Status(run.status), run.reason_code, run.reason_sentence)
     is_live = run.heartbeat_at is not None and timezone.now() - run.heartbeat_at < timedelta(seconds=HEARTBEATS_STOP_S)
-    outcome = judge(before, known, ended, errors, is_live=is_live)
+    outcome = judge(former, known, ended, errors, is_live=is_live)
     began = [one.began_at for one in known.values() if one.began_at is not None]
     over = [one.ended_at for one in known.values() if one.ended_at is not None]
     with transaction.atomic():
@@ -229,12 +230,6 @@ def _errors_of(known: Mapping[str, SpoolProcess], ended: set[str]) -> dict[str, 
     failed.sort(key=lambda pair: (pair[1].ended_at or 0.0, pair[1].rank))
     found = {producer: f"{one.words} ended with {one.error}" for producer, one in failed if producer in ended}
     return dict(list(found.items())[:MAX_ERRORS])
-
-
-def _errors_before(run: Run, processes: Mapping[str, SpoolProcess]) -> dict[str, str]:
-    """Return the errors of processes on other machines, as their own sync reported them."""
-    errors = run.reason_evidence.get("errors") or {}
-    return {producer: text for producer, text in errors.items() if producer not in processes}
 
 
 def _moment(seconds: float) -> datetime:

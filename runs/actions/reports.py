@@ -6,6 +6,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from runs.actions.runs import deleting
 from runs.models import Project, Report, ReportComment, ReportVersion, User
 from runs.rights.access import Permission, require
 from runs.rights.audit.recording import describe
@@ -52,13 +53,9 @@ def archive_report(*, actor: User, report: Report, is_archived: bool = True) -> 
     describe(action="report.changed")
 
 
-def deleting_report(actor: User, report: Report) -> Permission:
-    return Permission.RUNS_DELETE if report.created_by_id == actor.pk else Permission.RUNS_DELETE_OTHERS
-
-
 def delete_report(*, actor: User, report: Report) -> None:
     """Delete it with its versions and comments: one's own as a member, others' as a maintainer."""
-    require(actor, report.project, deleting_report(actor, report))
+    require(actor, report.project, deleting(actor, report))
     report.delete()
     describe(action="report.deleted")
 

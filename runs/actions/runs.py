@@ -18,7 +18,7 @@ from runs.inputs.repositories.pinning import PinnedCode
 from runs.life import stopping
 from runs.life.reconcile.placing import is_claimed
 from runs.life.resizing import begin_change, change_asked_for, refuse_resize
-from runs.models import Attempt, Event, HeldSlot, Job, Project, Run, Sweep, User, bundle_of
+from runs.models import Attempt, Event, HeldSlot, Job, Project, Report, Run, Sweep, User, bundle_of
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
 from runs.privacy.retention import forget, require_room
@@ -196,11 +196,7 @@ def resume_run(*, actor: User, run: Run) -> Run:
     if run.cluster is not None:
         require_use(run.project, run.cluster, actor)
     require_room(run.project)
-    _refuse_second_attempt(run)
-    with transaction.atomic():
-        run.move_to(Status.QUEUED, code="resumed", sentence=f"Resumed by {actor}.", actor=actor)
-        schedule_soon(run.cluster_id)
-    return run
+    return _queue_again(actor, run, "resumed")
 
 
 def resize_run(*, actor: User, run: Run, nodes: int | None) -> Run:
@@ -247,11 +243,7 @@ def restart_run(*, actor: User, run: Run) -> Run:
         raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first, then restart it.")
     if run.cluster is not None:
         require_use(run.project, run.cluster, actor)
-    _refuse_second_attempt(run)
-    with transaction.atomic():
-        run.move_to(Status.QUEUED, code="restarted", sentence=f"Restarted by {actor}.", actor=actor)
-        schedule_soon(run.cluster_id)
-    return run
+    return _queue_again(actor, run, "restarted")
 
 
 def clone_run(*, actor: User, run: Run, overrides: JsonObject | None = None) -> Run:
@@ -291,8 +283,8 @@ def unarchive_run(*, actor: User, run: Run) -> Run:
     return run
 
 
-def deleting(actor: User, run: Run) -> Permission:
-    return Permission.RUNS_DELETE if run.created_by_id == actor.pk else Permission.RUNS_DELETE_OTHERS
+def deleting(actor: User, thing: Run | Report) -> Permission:
+    return Permission.RUNS_DELETE if thing.created_by_id == actor.pk else Permission.RUNS_DELETE_OTHERS
 
 
 def delete_run(*, actor: User, run: Run) -> None:
@@ -389,13 +381,17 @@ def give_up_run(*, actor: User, run: Run) -> Run:
     return run
 
 
-def _refuse_second_attempt(run: Run) -> None:
-    """Refuse while ranks of an earlier attempt may still train."""
+def _queue_again(actor: User, run: Run, code: str) -> Run:
+    """Queue the run for another attempt. Refused while ranks of an earlier one may still train."""
     if names := unconfirmed_nodes(run):
         who = f"Node {names[0]} has" if len(names) == 1 else f"Nodes {listed(names)} have"
         sentence = f"{who} not confirmed yet that nothing of run {run.name} is left there."
         way = "Restart it once they are in contact again; a node that is gone for good can be removed."
         raise Refused("still-held", f"{sentence} {way}")
+    with transaction.atomic():
+        run.move_to(Status.QUEUED, code=code, sentence=f"{code.capitalize()} by {actor}.", actor=actor)
+        schedule_soon(run.cluster_id)
+    return run
 
 
 def _refuse_local(run: Run, why: str) -> None:

@@ -25,8 +25,7 @@ class Asking:
     """Rows that are not changed by whoever finds a browser that somebody left: see runs.rights.access.rechecking."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        proof = proof_first(request)
-        return proof or super().changeform_view(request, *args, **kwargs)  # type: ignore[misc]
+        return proof_first(request) or super().changeform_view(request, *args, **kwargs)  # type: ignore[misc]
 
 
 def proof_first(request: HttpRequest) -> HttpResponse | None:

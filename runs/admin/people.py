@@ -91,8 +91,7 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
         return response
 
     def _warn_of_tokens(self, request: HttpRequest, user: User) -> None:
-        num = actions.live_tokens(Token.objects.filter(user=user)).count()
-        if num:
+        if num := actions.live_tokens(Token.objects.filter(user=user)).count():
             words = "1 token still works" if num == 1 else f"{num} tokens still work"
             words = f"Of {user.username} {words}: a new password ends none. The list of people can revoke them."
             self.message_user(request, words, messages.WARNING)

@@ -32,11 +32,10 @@ class AppOut(Schema):
 def open_app(request: HttpRequest, run_id: str, body: InBody[AppIn]) -> Answer[AppOut]:
     """Without `port`: the notebook. The address works once. What it opens lasts as long as the sign-in or token that it
     was asked for with. 409 where the rank does not run, or the server opens no apps. Example: `{"port": 6006}`"""
-    user = actor(request)
     run = get_run(request, run_id)
     secret, is_token = credential_of(request)
     app = App(run_id, body.rank, body.port or app_tickets.port_of(run))
-    url = app_tickets.issue(actor=user, app=app, secret=secret, is_token=is_token)
+    url = app_tickets.issue(actor=actor(request), app=app, secret=secret, is_token=is_token)
     return Answer(201, AppOut(url=url, expires_in_s=app_tickets.TICKET_S))
 
 

@@ -44,10 +44,8 @@ def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         key = request.headers.get("Idempotency-Key")
         user = who(request) if key and request.method == "POST" else None
-        if not key or user is None:
+        if not key or user is None or second_factor.is_missing(user):  # whom the handler refuses, as without a key
             return handler(request, *args, **kwargs)
-        if second_factor.is_missing(user):
-            return handler(request, *args, **kwargs)  # which refuses the person, as it does without a key
         if len(key) > 200 or "\0" in key:
             return problem(422, "An Idempotency-Key has at most 200 characters.")
         try:

@@ -103,9 +103,7 @@ def file_response(
 def _first_byte(request: HttpRequest, tag: str) -> int | None:
     """Return where the answer begins, None for all of it. Ranges with an end, or several, are answered by all."""
     found = RANGE.fullmatch(request.headers.get("Range", ""))
-    if found is None or request.headers.get("If-Range", tag) != tag:
-        return None
-    return int(found[1])
+    return int(found[1]) if found is not None and request.headers.get("If-Range", tag) == tag else None
 
 
 async def _chunks(parts: Iterator[bytes], right: "LastingRight | None") -> AsyncIterator[bytes]:

@@ -31,10 +31,6 @@ from trainyard.contract.seals import new_key
 changed = threading.Event()  # something of an allocation, in this process: its systems are asked now
 
 
-def wake() -> None:
-    changed.set()
-
-
 class AllocatingEngine(CeleryEngine, ABC):
     """An engine that brings nodes. Once they have joined they are reached as all others: a message to their queue."""
 
@@ -86,7 +82,7 @@ class AllocatingEngine(CeleryEngine, ABC):
     def start(self, placements: Sequence[Placement], wanted: WantedOfPlacements) -> None:
         for attempt in {placement.attempt_id for placement in placements}:
             Allocation.objects.get_or_create(attempt_id=attempt)
-        wake()
+        changed.set()
 
     def pending(self, attempt: Attempt) -> str:
         allocation = Allocation.objects.filter(attempt=attempt).first()
@@ -112,7 +108,7 @@ class AllocatingEngine(CeleryEngine, ABC):
 
     def stop(self, attempt: Attempt) -> None:
         super().stop(attempt)
-        wake()
+        changed.set()
 
 
 KEPT = timedelta(minutes=10)  # a node's key is good for so long after its machine left: records may be on their way
@@ -148,8 +144,7 @@ def _unused_machines(cluster: Cluster, offers: Sequence[Offer]) -> Counter[Machi
     unused = _unused(cluster).values("pk")
     used = Node.objects.registered().filter(cluster=cluster).exclude(pk__in=unused).order_by("-slots")
     for slots in used.values_list("slots", flat=True):
-        able = sorted(machine for machine, number in left.items() if number > 0)
-        if able:
+        if able := sorted(machine for machine, number in left.items() if number > 0):
             left[next((machine for machine in able if machine[0] >= slots), able[-1])] -= 1
     return left
 

@@ -61,10 +61,6 @@ def keep_tokens(attempt: Attempt, now: datetime) -> list[str]:
     return secrets
 
 
-def end_tokens(attempt: Attempt) -> None:
-    JoinToken.objects.filter(placement__attempt=attempt).delete()
-
-
 # The end of an allocation: its parts of the attempt are over, its slots are free, and its nodes have left.
 
 
@@ -77,7 +73,7 @@ def close(allocation: Allocation, ending: AllocationEnding | None, now: datetime
         allocation.reason = allocation.sentence = allocation.problem = ""
         allocation.save(update_fields=["state", "over_at", "ending", "reason", "sentence", "problem"])
         _end_parts(attempt, ending, now)
-        end_tokens(attempt)
+        JoinToken.objects.filter(placement__attempt=attempt).delete()
         leave(allocation)
     log.info("allocation.over", job=allocation.job, attempt=attempt.pk, ending=ending and str(ending.kind))
     broadcast.run_changed(attempt.run_id)
@@ -237,19 +233,18 @@ class Comparison:
             broadcast.run_changed(allocation.attempt.run_id)
         if state == State.RUNNING and self._is_late(allocation, now):
             self._system.cancel(job.id)
-            close(allocation, self._never_joined(allocation, job, now), now)
+            sentence = (
+                f"{self._engine.label} job {job.id} has run for {JOIN_LIMIT.seconds // 60} min and not all of its "
+                "nodes have joined. Can they reach the server? "
+                f"`trainyard doctor --cluster {self._cluster.name}` looks."
+            )
+            ending = AllocationEnding(kind=EndKind.NEVER_JOINED, sentence=sentence, at=now.timestamp(), job=job.id)
+            close(allocation, ending, now)
 
     def _is_late(self, allocation: Allocation, now: datetime) -> bool:
         if allocation.started_at is None or now - allocation.started_at < JOIN_LIMIT:
             return False
         return allocation.attempt.placements.filter(node__kind=Node.Kind.OFFERED).exists()
-
-    def _never_joined(self, allocation: Allocation, job: SystemJob, now: datetime) -> AllocationEnding:
-        sentence = (
-            f"{self._engine.label} job {job.id} has run for {JOIN_LIMIT.seconds // 60} min and not all of its nodes "
-            f"have joined. Can they reach the server? `trainyard doctor --cluster {self._cluster.name}` looks."
-        )
-        return AllocationEnding(kind=EndKind.NEVER_JOINED, sentence=sentence, at=now.timestamp(), job=job.id)
 
     def _ending(self, allocation: Allocation, job: SystemJob) -> AllocationEnding:
         """Return how the job ended that an attempt still needs. One that ended well has been left by its nodes."""

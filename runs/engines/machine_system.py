@@ -40,6 +40,14 @@ class SystemRefused(Exception):
     """The system does not take the request and would not take it again; the message is a sentence."""
 
 
+MAX_QUOTED = 400
+
+
+def short(error: BaseException) -> str:
+    """Return what a library's error says, for the end of a sentence."""
+    return " ".join(str(error).split())[:MAX_QUOTED].rstrip(".") or type(error).__name__
+
+
 class JobState(StrEnum):
     PENDING = "pending"
     RUNNING = "running"
@@ -63,6 +71,11 @@ class SystemJob:
     exit_code: int | None = None
     is_incomplete: bool = False  # not all of its machines were asked for: it is submitted again, and completed
     is_kept: bool = False  # it is over, and something of it stays there until it is cancelled once more
+
+
+def unsubmitted(job: str, attempt: str) -> SystemJob:
+    """Return a job whose submission was cut off: it has started nothing, and is submitted again."""
+    return SystemJob(job, attempt, JobState.PENDING, sentence="it is being submitted.", is_incomplete=True)
 
 
 @dataclass(frozen=True)

@@ -344,8 +344,7 @@ class Index:
             return
         came = Telemetry.objects.filter(record_minute__gte=max(1, self._minute - 1))
         rows = list(came.values_list("run_id", "cursor", "record_minute"))
-        changed = [run_id for run_id, cursor, _ in rows if self._cursors.get(run_id) != cursor]
-        numbers = self.numbers_of(changed)
+        numbers = self.numbers_of([run_id for run_id, cursor, _ in rows if self._cursors.get(run_id) != cursor])
         for held in series:
             self._read_again(held, numbers[numbers > 0].tolist())
         self._cursors = {run_id: cursor for run_id, cursor, _ in rows}

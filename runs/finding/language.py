@@ -12,7 +12,6 @@ from typing import NoReturn
 MAX_LENGTH = 2_000  # characters
 MAX_TERMS = 64  # words and values
 MAX_DEPTH = 16  # of brackets and `not`
-OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "~")
 KEYWORDS = ("and", "or", "not", "in")
 _TOKEN = re.compile(
     r"""(?P<space>\s+)

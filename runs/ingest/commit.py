@@ -31,6 +31,7 @@ from runs.records.points import store
 from runs.records.points.pace import Pace, advanced
 from runs.records.points.tables import PointMatrix, merged
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
+from trainyard.grouping import grouped
 
 REST = "rest"
 SUPERVISOR = "supervisor"
@@ -110,9 +111,7 @@ class _Commit:
         rows, foreign = self._producers({item.producer or item.claim[0] for item in batch} - {""})
         if not all(item.producer for item in batch):
             batch = named(batch, {name: row.watermark for name, row in rows.items()})
-        by_producer: dict[str, list[Incoming]] = {}
-        for item in batch:
-            by_producer.setdefault(item.producer, []).append(item)
+        by_producer = grouped((item.producer, item) for item in batch)
         self._bury_unknown(by_producer.get("", []), "")
         for name in foreign:
             self._bury_unknown(by_producer.get(name, []), "the producer belongs to another: ")

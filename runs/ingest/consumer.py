@@ -82,8 +82,7 @@ class Consumer:
         self._push.flush(now)
         # With something to compact nobody waits for what may come: it is looked for between two slices.
         wait_s = 0.0 if self._house.is_at_it else self._push.wait_s(now, self._block_s)
-        entries = self._reader.read(wait_s)
-        if entries:
+        if entries := self._reader.read(wait_s):
             self._take(entries)
             self._house.in_between()
             return True

@@ -5,7 +5,6 @@ A ticket is made by the dashboard for a signed-in person and is taken by the app
 cookie. The cookie opens this app alone, and no longer than the sign-in or token lasts that the ticket was made with.
 """
 
-import hashlib
 import secrets
 import time
 
@@ -16,6 +15,7 @@ from runs.engines.control_hints import control_key
 from runs.interactive.addresses import MAX_PORT, App, ProxyOrigin
 from runs.interactive.opening import place_of
 from runs.models import Run, User
+from runs.models.access import digest_of
 from runs.rights.access import get_run_to_enter
 from runs.rights.secrets.delivery import token_of
 from runs.serving.transport import redis
@@ -103,11 +103,6 @@ def pass_of(secret: str, app: App) -> AppPass | None:
 def withdraw(secret: str) -> None:
     """Forget a pass whose person has lost the right to it."""
     redis().delete(_key("pass", secret))
-
-
-def digest_of(secret: str) -> str:
-    """Return the digest by which Valkey and our memory know a secret: reading them opens nothing."""
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _key(kind: str, secret: str) -> str:

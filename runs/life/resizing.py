@@ -38,7 +38,8 @@ def resize_runs(cluster: Cluster, now: datetime, is_claimed: Callable[[], bool])
     A node that has become free is taken when it has been free for a while, by one run at a time, and only while nobody
     else waits for it (``is_claimed``). A node that is drained is left at once.
     """
-    attempts = _training_attempts(cluster)
+    elastic = _training(cluster).filter(run__node_counts__isnull=False).select_related("run__cluster")
+    attempts = list(elastic.prefetch_related("placements__node").order_by("run__created_at", "run"))
     if not attempts or brings_nodes(cluster):  # whose machines are there for their attempt alone
         return []
     rooms = engine_of(cluster).capacity(cluster, now)
@@ -93,11 +94,6 @@ def ranks_do_sentence(run: Run, attempt: Attempt) -> str:
     """Say what the ranks do before they end."""
     words = stopping.what_ranks_do(run, attempt)
     return f"{words[:1].upper()}{words[1:]}."
-
-
-def _training_attempts(cluster: Cluster) -> list[Attempt]:
-    found = _training(cluster).filter(run__node_counts__isnull=False).select_related("run__cluster")
-    return list(found.prefetch_related("placements__node").order_by("run__created_at", "run"))
 
 
 def _is_due(attempt: Attempt, change: Change | None, now: datetime) -> bool:
@@ -176,8 +172,7 @@ def refuse_resize(run: Run, nodes: int | None) -> None:
     """Raise Refused where the run cannot be resized, ValidationError for a number of nodes that it cannot have.
     ``nodes`` None: as many as its spec allows."""
     if run.is_local:
-        sentence = "was logged outside of Trainyard, which cannot resize it."
-        raise Refused("logged-elsewhere", f"Run {run.name} {sentence}")
+        raise Refused("logged-elsewhere", f"Run {run.name} was logged outside of Trainyard, which cannot resize it.")
     if run.is_final:
         raise Refused("already-ended", f"Run {run.name} has already ended: {run.status}.")
     if run.status == Status.STOPPING:

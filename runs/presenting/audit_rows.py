@@ -120,9 +120,7 @@ def _cell(value: object) -> object:
         return as_time(value)
     if isinstance(value, dict):
         return canonical(value)
-    if isinstance(value, str) and value.startswith(FORMULA):
-        return f"'{value}"
-    return value
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def result_words(result: str) -> str:

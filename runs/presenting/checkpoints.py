@@ -67,9 +67,7 @@ def restored_by(user: Someone, run: Run, steps: Sequence[int]) -> Restored:
 def state_of(row: Checkpoint) -> str:
     if row.deleted_at is not None:
         return "deleted"
-    if row.invalid_why:
-        return "invalid"
-    return "late" if row.is_late else "valid"
+    return "invalid" if row.invalid_why else "late" if row.is_late else "valid"
 
 
 @overload

@@ -102,8 +102,7 @@ def last_runs(user: Someone, jobs: Mapping[str, tuple[str, str]]) -> dict[str, L
     same_job = (F("job__project_id"), F("job__name"))
     place = Window(RowNumber(), partition_by=same_job, order_by=(F("created_at").desc(), F("pk").desc()))
     rows = of_versions.order_by().annotate(place=place).filter(place=1)
-    columns = ("job__project_id", "job__name", *LastRun._fields)
-    found = rows.values_list(*columns)
+    found = rows.values_list("job__project_id", "job__name", *LastRun._fields)
     return {keys[project, name]: LastRun(*run) for project, name, *run in found if (project, name) in keys}
 
 
@@ -146,8 +145,7 @@ def newest_of_all(runs: Sequence[Run]) -> dict[str, Newest]:
     newest = {one.run_id: one for one in Attempt.objects.defer(*UNSEEN).filter(run__in=list(by_run)).order_by("number")}
     attempts = {attempt.pk: attempt for attempt in newest.values()}
     placements = list(Placement.objects.defer("gained").filter(attempt__in=list(attempts))) if attempts else []
-    ids = {one.node_id for one in placements}
-    nodes = Node.objects.only("name").in_bulk(ids)
+    nodes = Node.objects.only("name").in_bulk({one.node_id for one in placements})
     parts: dict[str, list[Placement]] = {attempt_id: [] for attempt_id in attempts}
     for one in placements:
         one.attempt, one.node = attempts[one.attempt_id], nodes[one.node_id]

@@ -55,8 +55,7 @@ class Observer:
         self._cursors = {run_id: self._cursors[run_id] for run_id in live if run_id in self._cursors}
 
     def _look(self, sweep: Sweep, trial: Trial, rungs: dict[int, dict[int, float]], now: datetime) -> bool:
-        reports = reports_of(str(trial.run_id), sweep.parsed.objectives[0].metric, trial.steps)
-        if reports:
+        if reports := reports_of(str(trial.run_id), sweep.parsed.objectives[0].metric, trial.steps):
             _store(trial, reports)
         assert trial.run is not None, "it was chosen by its run"
         is_judged = not (trial.is_promoted or sweep.parsed.is_multiple or trial.run.is_final)

@@ -245,8 +245,7 @@ def outcome_of(sweep: Sweep) -> tuple[SweepStatus, str, str]:
     before = f"{sweep.reason_sentence} " if sweep.status == SweepStatus.STOPPING else ""
     if not num_complete:
         return SweepStatus.FAILED, "no-trial-completed", f"{before}No trial completed."
-    total = sweep.trials.count()
-    words = f"{before}{num_complete} of {total} trials completed."
+    words = f"{before}{num_complete} of {sweep.trials.count()} trials completed."
     return SweepStatus.SUCCEEDED, sweep.reason_code if before else "finished", words
 
 

@@ -11,7 +11,7 @@ from dashboard.pages.reports.blocks import MAX_RUNS
 from dashboard.pages.reports.render import Shown, render_report
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
-from runs.actions.reports import deleting_report
+from runs.actions.runs import deleting
 from runs.models import Project, Report, User
 from runs.models.reports import MAX_BODY
 from runs.rights import access
@@ -49,7 +49,7 @@ def report(request: HttpRequest, report_id: str) -> HttpResponse:
         "comments": chosen.comments.select_related("author").order_by("pk"),
         "may_write": access.can(user, chosen.project, Permission.RUNS_ANNOTATE),
         "may_share": access.can(user, chosen.project, Permission.RUNS_SHARE),
-        "may_delete": access.can(user, chosen.project, deleting_report(user, chosen)),
+        "may_delete": access.can(user, chosen.project, deleting(user, chosen)),
     }
     return show(request, "reports/report.html", context)
 

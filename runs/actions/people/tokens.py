@@ -144,16 +144,14 @@ def _some(field: str, values: Sequence[str]) -> Sequence[str]:
 
 def _checked(names: Collection[str]) -> list[str]:
     known = access.known_scopes()
-    unknown = [name for name in names if name not in known]
-    if unknown:
+    if unknown := [name for name in names if name not in known]:
         raise ValidationError({"scopes": f"There is no scope {unknown[0]!r}. There are: {', '.join(known)}."})
     return sorted(set(names))
 
 
 def _require_within(token: Token, by: Token) -> None:
     """Raise Forbidden where a token would get more than the one that makes it."""
-    more = access.scope_permissions(token.scopes) - access.scope_permissions(by.scopes)
-    if more:
+    if more := access.scope_permissions(token.scopes) - access.scope_permissions(by.scopes):
         raise access.Forbidden(f"The token {by.name} cannot give what it has not: {', '.join(sorted(more))}.")
     if by.project_ids is not None and (token.project_ids is None or not {*token.project_ids} <= {*by.project_ids}):
         raise access.Forbidden(f"The token {by.name} is for other projects.")

@@ -135,8 +135,7 @@ def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
 def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> Answer[JoinTokenOut]:
     """A secret for `trainyard node --join`, valid for a day and no longer than the token that asks for it. With TLS it
     ends with the fingerprint of the server's authority."""
-    user = actor(request)
-    token, secret = actions.new_join_token(actor=user, cluster=access.get_cluster(request, cluster_id))
+    token, secret = actions.new_join_token(actor=actor(request), cluster=access.get_cluster(request, cluster_id))
     response["Cache-Control"] = "no-store"
     return Answer(201, JoinTokenOut(id=token.pk, token=secret, expires_at=stamp(token.expires_at)))
 

@@ -92,8 +92,7 @@ def show(request: HttpRequest, node_id: str) -> answers.Node:
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> answers.Node:
     """1 to 1,024, with GPUs at most one each. 409 where a run holds a slot beyond that. Example: `{"slots": 4}`"""
-    user = actor(request)
-    return _nodes([actions.set_slots(actor=user, node=get_node(request, node_id), slots=body.slots)])[0]
+    return _nodes([actions.set_slots(actor=actor(request), node=get_node(request, node_id), slots=body.slots)])[0]
 
 
 @router.post("/nodes/{node_id}/drain", response=NodeOut, summary="Place nothing more on it")

@@ -68,8 +68,7 @@ def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -
 @operation(thing(Permission.CLUSTERS_USE))
 def check_run(request: HttpRequest, run_id: str) -> Answer[answers.Preflight]:
     """The nodes of its newest attempt; of a run that was never placed, those of its cluster."""
-    user = actor(request)
-    return Answer(202, _preflights([actions.check_run(actor=user, run=get_run(request, run_id))])[0])
+    return Answer(202, _preflights([actions.check_run(actor=actor(request), run=get_run(request, run_id))])[0])
 
 
 @router.get("/runs/{run_id}/preflights", response=Page[PreflightOut], summary="Checks of its nodes", tags=["runs"])

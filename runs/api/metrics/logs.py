@@ -206,8 +206,7 @@ def _named(field: str, text: str) -> LineId:
 @operation(thing(Permission.RUNS_READ))
 def line(request: HttpRequest, run_id: str, id: str) -> Any:
     """Its id has attempt, rank, stream and number, and never changes. Example: `?id=a1.r0.o.0`"""
-    run = get_run(request, run_id)
-    found = log_windows.whole_line(run.pk, _named("id", id))
+    found = log_windows.whole_line(get_run(request, run_id).pk, _named("id", id))
     if found is None:
         raise Http404("no such line")
     return found

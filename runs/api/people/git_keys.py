@@ -49,9 +49,8 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyOut]:
     """For maintainers. One for the same place is replaced. Example: `{"kind": "token", "place": "github.com/team",
     "user": "git", "secret": "…"}`"""
-    user = actor(request)
     project = get_project(request, project_id)
-    return Answer(201, _keys([actions.add_git_key(actor=user, project=project, **body.dict())])[0])
+    return Answer(201, _keys([actions.add_git_key(actor=actor(request), project=project, **body.dict())])[0])
 
 
 @router.delete("/projects/{project_id}/git-keys/{key_id}", response={204: None})

@@ -62,9 +62,8 @@ def storage(request: HttpRequest, project_id: str) -> answers.Storage:
 @operation(thing(Permission.PRIVACY_MANAGE))
 def measure(request: HttpRequest, project_id: str) -> answers.Storage:
     """For owners."""
-    user = actor(request)
     project = get_project(request, project_id)
-    actions.measure_storage(actor=user, project=project)
+    actions.measure_storage(actor=actor(request), project=project)
     return _storage(project)
 
 
@@ -79,16 +78,14 @@ def retention(request: HttpRequest, project_id: str) -> answers.Days:
 def set_retention(request: HttpRequest, project_id: str, body: Days) -> answers.Days:
     """Kinds that are not named stay as they are. What is older is removed within the hour. Example: `{"days": {"logs":
     30, "media": null}}`"""
-    user = actor(request)
-    return _days(actions.set_retention(actor=user, project=get_project(request, project_id), days=body.days))
+    return _days(actions.set_retention(actor=actor(request), project=get_project(request, project_id), days=body.days))
 
 
 @router.post("/projects/{project_id}/retention/preview", response=RemovalsOut, summary="Preview of removals")
 @operation(thing(Permission.PRIVACY_MANAGE))
 def preview(request: HttpRequest, project_id: str, body: Days) -> answers.Removals:
     """Of how many runs something would go now. Example: `{"days": {"logs": 30}}`"""
-    user = actor(request)
-    found = actions.preview_retention(actor=user, project=get_project(request, project_id), days=body.days)
+    found = actions.preview_retention(actor=actor(request), project=get_project(request, project_id), days=body.days)
     return answers.Removals(
         items=[answers.Removal(kind=one.kind, days=one.days, runs=one.num_runs, bytes=one.bytes) for one in found]
     )
@@ -99,9 +96,8 @@ def preview(request: HttpRequest, project_id: str, body: Days) -> answers.Remova
 def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> answers.Storage:
     """From now on nothing of it is launched or named elsewhere; what lies elsewhere already is marked. An empty list is
     anywhere. Example: `{"regions": ["eu"]}`"""
-    user = actor(request)
     project = get_project(request, project_id)
-    return _storage(actions.set_regions(actor=user, project=project, regions=body.regions))
+    return _storage(actions.set_regions(actor=actor(request), project=project, regions=body.regions))
 
 
 @router.put(
@@ -126,9 +122,8 @@ def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) ->
 def destroy_keys(request: HttpRequest, project_id: str, body: DestroyIn) -> answers.Storage:
     """Nobody reads again what they encrypted, wherever a copy of it is. Refused while runs go on. Example: `{"confirm":
     "its name"}`"""
-    user = actor(request)
     project = get_project(request, project_id)
-    actions.destroy_storage_keys(actor=user, project=project, confirm=body.confirm)
+    actions.destroy_storage_keys(actor=actor(request), project=project, confirm=body.confirm)
     return _storage(project)
 
 

@@ -70,8 +70,7 @@ class NewInvitation(InvitationOut):
 @router.get("/projects", response=Page[ProjectOut])
 @operation(lists(Permission.PROJECTS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ProjectOut]:
-    user = actor(request)
-    return page(visible_projects(user), _projects, sort="name", cursor=query.cursor, limit=query.limit)
+    return page(visible_projects(actor(request)), _projects, sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects", response={201: ProjectOut})
@@ -131,9 +130,8 @@ def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) 
 def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: HttpResponse) -> Answer[NewInvitation]:
     """The `secret` is shown once: `/invitations/<secret>/` is a link for one person within a week, valid while its
     maker may invite to that role. Example: `{"role": "member", "email": "ada@example.org"}`"""
-    user = actor(request)
     project = get_project(request, project_id)
-    invitation, secret = actions.invite(actor=user, project=project, role=body.role, email=body.email)
+    invitation, secret = actions.invite(actor=actor(request), project=project, role=body.role, email=body.email)
     response["Cache-Control"] = "no-store"
     return Answer(201, NewInvitation(**dict(_invitations([invitation])[0]), secret=secret))
 

@@ -82,9 +82,8 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 def create(request: HttpRequest, project_id: str, body: CustomRoleIn) -> Answer[CustomRoleOut]:
     """For owners. It holds no more than whoever makes it may do there. Example: `{"name": "stopper", "permissions":
     ["runs:stop"]}`"""
-    user = actor(request)
     project = get_project(request, project_id)
-    made = actions.save_custom_role(actor=user, project=project, name=body.name, permissions=body.permissions)
+    made = actions.save_custom_role(actor=actor(request), project=project, name=body.name, permissions=body.permissions)
     return Answer(201, _roles([made])[0])
 
 
@@ -92,11 +91,10 @@ def create(request: HttpRequest, project_id: str, body: CustomRoleIn) -> Answer[
 @operation(thing(Permission.ROLES_MANAGE))
 def change(request: HttpRequest, project_id: str, name: str, body: CustomRoleIn) -> CustomRoleOut:
     """Example: `{"name": "stopper", "permissions": ["runs:stop", "runs:annotate"]}`"""
-    user = actor(request)
     project = get_project(request, project_id)
     role = actions.custom_role_of(project, name)
     saved = actions.save_custom_role(
-        actor=user, project=project, name=body.name, permissions=body.permissions, role=role
+        actor=actor(request), project=project, name=body.name, permissions=body.permissions, role=role
     )
     return _roles([saved])[0]
 
@@ -105,9 +103,8 @@ def change(request: HttpRequest, project_id: str, name: str, body: CustomRoleIn)
 @operation(thing(Permission.ROLES_MANAGE))
 def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
     """Whoever had it keeps their built-in role."""
-    user = actor(request)
     project = get_project(request, project_id)
-    actions.delete_custom_role(actor=user, role=actions.custom_role_of(project, name))
+    actions.delete_custom_role(actor=actor(request), role=actions.custom_role_of(project, name))
     return Answer(204, None)
 
 

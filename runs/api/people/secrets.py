@@ -60,8 +60,7 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Answer[None]:
     """For maintainers. Runs that begin from now on get the new value; those that run keep what they have. Example:
     `{"value": "hf_…"}`"""
-    user = actor(request)
-    actions.set_secret(actor=user, project=get_project(request, project_id), name=name, value=body.value)
+    actions.set_secret(actor=actor(request), project=get_project(request, project_id), name=name, value=body.value)
     return Answer(204, None)
 
 

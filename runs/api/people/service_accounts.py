@@ -51,9 +51,8 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 def create(request: HttpRequest, project_id: str, body: AccountIn) -> Answer[AccountOut]:
     """For maintainers. Its `username` is the project's name, a dot, and `name`. Example: `{"name": "ci", "role":
     "member"}`"""
-    user = actor(request)
     project = get_project(request, project_id)
-    account = actions.create_service_account(actor=user, project=project, name=body.name, role=body.role)
+    account = actions.create_service_account(actor=actor(request), project=project, name=body.name, role=body.role)
     return Answer(201, _accounts(list(project.memberships.filter(user=account).select_related("user")))[0])
 
 
@@ -61,9 +60,8 @@ def create(request: HttpRequest, project_id: str, body: AccountIn) -> Answer[Acc
 @operation(thing(Permission.TOKENS_MANAGE))
 def close(request: HttpRequest, project_id: str, username: str) -> Answer[None]:
     """Its tokens open nothing any more. What it launched keeps its name."""
-    user = actor(request)
     project = get_project(request, project_id)
-    actions.close_service_account(actor=user, account=_account(project, username))
+    actions.close_service_account(actor=actor(request), account=_account(project, username))
     return Answer(204, None)
 
 

@@ -34,8 +34,7 @@ class WorkspaceOut(Schema):
 @operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, project_id: str) -> WorkspaceOut:
     """As the page saved it. Before that `state` is `{}` and `saved_at` null. Everybody has their own."""
-    user = actor(request)
-    return _answer(Workspace.objects.filter(user=user, project=get_project(request, project_id)).first())
+    return _answer(Workspace.objects.filter(user=actor(request), project=get_project(request, project_id)).first())
 
 
 @router.put("/projects/{project_id}/workspace", response=WorkspaceOut, summary="Keep my view of a project's charts")

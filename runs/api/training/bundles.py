@@ -37,12 +37,11 @@ def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
     """The body is a `tar.gz` of up to 50 MB, as `trainyard.bundle.pack` makes it; a script's `task.code` is then
     `{"sha256": …}`. The same bytes again are the same bundle. 409 beyond the project's quota. Example:
     `?project=default @code.tar.gz`"""
-    user = actor(request)
     into = get_project(request, project)
     if len(request.body) > MAX_BUNDLE_BYTES:
         raise HttpError(413, f"A bundle has at most {MAX_BUNDLE_BYTES // 1024 // 1024} MB.")
     try:
-        bundle = actions.store_bundle(actor=user, project=into, data=request.body)
+        bundle = actions.store_bundle(actor=actor(request), project=into, data=request.body)
     except ValueError as error:
         raise HttpError(422, str(error)) from error
     return Answer(201, {"sha256": bundle.sha256, "size_bytes": bundle.size_bytes, "files": bundle.files})

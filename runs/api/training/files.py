@@ -105,8 +105,7 @@ def keep(request: HttpRequest, run_id: str, path: str) -> Answer[None]:
 def decide(request: HttpRequest, run_id: str, body: Decision) -> FileList:
     """`upload` sends them (those of a working folder to `working-folder/`), `discard` deletes them. 409 where there are
     none. Example: `{"decision": "upload"}`"""
-    user = actor(request)
-    return _list_of(actions.decide_leftovers(actor=user, run=get_run(request, run_id), word=body.decision))
+    return _list_of(actions.decide_leftovers(actor=actor(request), run=get_run(request, run_id), word=body.decision))
 
 
 def _list_of(run: Run) -> FileList:

@@ -167,8 +167,7 @@ def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[E
 def note(request: HttpRequest, run_id: str, body: NoteIn) -> Answer[EventOut]:
     """An event `note` of the run, with the step in its `data`; charts mark it there. Example: `{"step": 400, "text":
     "new data from here on"}`"""
-    user = actor(request)
-    event = actions.note_step(actor=user, run=get_run(request, run_id), step=body.step, text=body.text)
+    event = actions.note_step(actor=actor(request), run=get_run(request, run_id), step=body.step, text=body.text)
     return Answer(201, _events([event])[0])
 
 

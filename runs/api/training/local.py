@@ -13,6 +13,7 @@ from runs.api.openapi import ANY_BYTES
 from runs.api.schemas import Body, RunOut
 from runs.ingest.report import Foreign, store_frames, watermarks
 from runs.presenting.runs import single_document
+from runs.records.metrics.bulk import storable
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
 from runs.values.run_config import RunDescription
@@ -26,12 +27,8 @@ MAX_PROCESSES = 10_000
 YEAR_3000 = 32_503_680_000.0
 
 
-def _storable(text: str) -> str:
-    return text.replace("\0", "\ufffd")
-
-
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
-Text = Annotated[str, StringConstraints(max_length=500), AfterValidator(_storable)]
+Text = Annotated[str, StringConstraints(max_length=500), AfterValidator(storable)]
 Moment = Annotated[float, Field(ge=0, le=YEAR_3000, allow_inf_nan=False)]
 
 
@@ -56,7 +53,7 @@ class LocalIn(Body):
     processes: dict[Id, ProcessIn] = Field(default={}, max_length=MAX_PROCESSES)
     config: dict[str, Any] | None = Field(None, description="adds to what is there, by name; 1 MB in all")
     tags: list[Text] | None = None
-    notes: Annotated[str, AfterValidator(_storable)] | None = None
+    notes: Annotated[str, AfterValidator(storable)] | None = None
     group: Text | None = None
     job_type: Text | None = None
 

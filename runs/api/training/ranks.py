@@ -138,8 +138,7 @@ def exclude_node(request: HttpRequest, run_id: str, body: ExcludeIn) -> RunDocum
     """Its ranks save a checkpoint and end; the run goes on from it on other nodes. It does not get this node for a day.
     409 where no other node can take its place, and where the run keeps no checkpoints. Example: `{"node": "local-2"}`
     """
-    user = actor(request)
-    return single_document(actions.exclude_node(actor=user, run=get_run(request, run_id), node=body.node))
+    return single_document(actions.exclude_node(actor=actor(request), run=get_run(request, run_id), node=body.node))
 
 
 @router.post("/runs/{run_id}/rewind", response=RunOut, summary="Go back and skip batches")
@@ -148,9 +147,8 @@ def rewind(request: HttpRequest, run_id: str, body: RewindIn) -> RunDocument:
     """Its ranks end at once. The next attempt goes on from the newest checkpoint up to step `to`, and leaves out the
     batches of the steps `first` to `last`; so does every later one. 409 for a script, without a checkpoint that old,
     and for steps that were not trained yet. Example: `{"to": 100, "first": 120, "last": 130}`"""
-    user = actor(request)
     run = get_run(request, run_id)
-    made = actions.rewind_run(actor=user, run=run, to=body.to, first=body.first, last=body.last)
+    made = actions.rewind_run(actor=actor(request), run=run, to=body.to, first=body.first, last=body.last)
     return single_document(made)
 
 

@@ -73,14 +73,14 @@ def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocu
     "language-model"}}`"""
     user = actor(request)
     if "job" not in document:
-        return Answer(201, _one(actions.submit_run(actor=user, document=document)))
+        return Answer(201, single_document(actions.submit_run(actor=user, document=document)))
     if unknown := sorted(document.keys() - {"job", "overrides"}):
         raise SpecError([Problem(name, "is not accepted beside a job; accepted: overrides") for name in unknown])
     overrides = document.get("overrides") or {}
     if not isinstance(document["job"], str) or not isinstance(overrides, dict):
         raise SpecError([Problem("job", "is the id of a job, and overrides a map of paths to values")])
     job = get_job(user, document["job"], Permission.RUNS_LAUNCH)
-    return Answer(201, _one(actions.submit_run(actor=user, job=job, overrides=overrides)))
+    return Answer(201, single_document(actions.submit_run(actor=user, job=job, overrides=overrides)))
 
 
 @router.get("/runs", response=Page[RunOut])
@@ -100,7 +100,7 @@ def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
 @router.get("/runs/{run_id}", response=RunOut)
 @operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, run_id: str) -> RunDocument:
-    return _one(get_run(request, run_id))
+    return single_document(get_run(request, run_id))
 
 
 @router.patch("/runs/{run_id}", response=RunOut, summary="Change tags or notes")
@@ -113,7 +113,7 @@ def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
         actions.tag_run(actor=user, run=run, tags=body.tags)
     if body.notes is not None:
         actions.note_run(actor=user, run=run, notes=body.notes)
-    return _one(run)
+    return single_document(run)
 
 
 @router.delete("/runs/{run_id}", response={204: None})
@@ -170,7 +170,7 @@ def _route(name: str, verb: Verb) -> None:
     """Add ``POST /runs/{id}/<verb>``: a call of an action that needs nothing but the run."""
 
     def do(request: HttpRequest, run_id: str) -> RunDocument:
-        return _one(verb.action(actor=actor(request), run=get_run(request, run_id)))
+        return single_document(verb.action(actor=actor(request), run=get_run(request, run_id)))
 
     do.__name__ = name.replace("-", "_")  # by which clients know the operation
     router.post(f"/runs/{{run_id}}/{name}", response=RunOut, summary=verb.summary, description=verb.words)(
@@ -186,9 +186,8 @@ for name, verb in VERBS.items():
 @operation(thing(Permission.RUNS_LAUNCH))
 def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) -> Answer[RunDocument]:
     """Queue a new run with the same spec. The body is optional. Example: `{"overrides": {"train.steps": 500}}`"""
-    user = actor(request)
-    overrides = body.overrides if body else {}
-    return Answer(201, _one(actions.clone_run(actor=user, run=get_run(request, run_id), overrides=overrides)))
+    run, overrides = get_run(request, run_id), body.overrides if body else {}
+    return Answer(201, single_document(actions.clone_run(actor=actor(request), run=run, overrides=overrides)))
 
 
 @router.post("/runs/{run_id}/continue", response={201: RunOut}, summary="Go on from a checkpoint as a new run")
@@ -196,10 +195,9 @@ def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) 
 def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = None) -> Answer[RunDocument]:
     """The new run has the same spec. 422 for what cannot fit: another model, another cluster, no steps left. Example:
     `{"overrides": {"train.steps": 500}}`"""
-    user = actor(request)
     step, overrides = (body.step, body.overrides) if body else (None, {})
-    run = get_run(request, run_id)
-    return Answer(201, _one(actions.continue_run(actor=user, run=run, step=step, overrides=overrides)))
+    made = actions.continue_run(actor=actor(request), run=get_run(request, run_id), step=step, overrides=overrides)
+    return Answer(201, single_document(made))
 
 
 @router.post("/runs/{run_id}/resize", response=RunOut, summary="Change the number of nodes of an elastic run")
@@ -207,7 +205,7 @@ def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = Non
 def resize(request: HttpRequest, run_id: str, body: InBody[Resize]) -> RunDocument:
     """It saves a checkpoint, ends and goes on from there. 409 where `resources.nodes` is one number. Example:
     `{"nodes": 2}`"""
-    return _one(actions.resize_run(actor=actor(request), run=get_run(request, run_id), nodes=body.nodes))
+    return single_document(actions.resize_run(actor=actor(request), run=get_run(request, run_id), nodes=body.nodes))
 
 
 @router.post("/runs/{run_id}/move", response=RunOut, summary="Put an ended run into another project")
@@ -217,8 +215,4 @@ def move(request: HttpRequest, run_id: str, body: InBody[Move]) -> RunDocument:
     "default"}`"""
     user = actor(request)
     run, project = get_run(request, run_id), named_project(user, body.project)
-    return _one(actions.move_run(actor=user, run=run, project=project))
-
-
-def _one(run: Run) -> RunDocument:
-    return single_document(run)
+    return single_document(actions.move_run(actor=user, run=run, project=project))

@@ -122,9 +122,8 @@ def show(request: HttpRequest, sweep_id: str) -> answers.Sweep:
 def change(request: HttpRequest, sweep_id: str, body: InBody[SweepChange]) -> answers.Sweep:
     """In mid-sweep. A sweep that has ended goes on where its budget has trials left. Example: `{"budget": {"trials":
     3}}`"""
-    user = actor(request)
     sweep = get_sweep(request, sweep_id)
-    return _one(actions.change_sweep(actor=user, sweep=sweep, space=body.space, budget=body.budget))
+    return _one(actions.change_sweep(actor=actor(request), sweep=sweep, space=body.space, budget=body.budget))
 
 
 @router.delete("/sweeps/{sweep_id}", response={204: None}, summary="Forget an ended sweep; its runs stay")
@@ -156,9 +155,8 @@ def resume(request: HttpRequest, sweep_id: str) -> answers.Sweep:
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[answers.Sweep]:
     """Example: `{"parameters": {"train.learning_rate": 0.02}}`"""
-    user = actor(request)
     sweep = get_sweep(request, sweep_id)
-    actions.add_trial(actor=user, sweep=sweep, parameters=body.parameters)
+    actions.add_trial(actor=actor(request), sweep=sweep, parameters=body.parameters)
     return Answer(201, _one(sweep))
 
 
@@ -166,9 +164,8 @@ def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[a
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def promote(request: HttpRequest, sweep_id: str, number: int) -> answers.Sweep:
     """It goes on from its checkpoint, and is not pruned again."""
-    user = actor(request)
     sweep = get_sweep(request, sweep_id)
-    actions.promote_trial(actor=user, sweep=sweep, number=number)
+    actions.promote_trial(actor=actor(request), sweep=sweep, number=number)
     return _one(sweep)
 
 
@@ -178,9 +175,8 @@ def promote(request: HttpRequest, sweep_id: str, number: int) -> answers.Sweep:
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> Answer[answers.Launched]:
     """Example: `{"number": 0, "seeds": 2}`"""
-    user = actor(request)
     sweep = get_sweep(request, sweep_id)
-    runs = actions.launch_again(actor=user, sweep=sweep, number=body.number, seeds=body.seeds)
+    runs = actions.launch_again(actor=actor(request), sweep=sweep, number=body.number, seeds=body.seeds)
     return Answer(201, {"runs": [run.pk for run in runs]})
 
 

@@ -37,7 +37,6 @@ def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None
     """A training recipe traces the next steps for which the request reaches every rank in time. Each rank's trace
     becomes the run's file `traces/step-N.rank-R.json.gz`. 409 for a script, and while another trace is under way.
     Example: `{"steps": 3, "ranks": [0]}`"""
-    user = actor(request)
     asked = body or TraceIn(steps=STEPS, ranks="all")
-    made = actions.trace_run(actor=user, run=get_run(request, run_id), steps=asked.steps, ranks=asked.ranks)
+    made = actions.trace_run(actor=actor(request), run=get_run(request, run_id), steps=asked.steps, ranks=asked.ranks)
     return Answer(202, TraceOut(**made._asdict()))

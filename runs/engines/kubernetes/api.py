@@ -10,12 +10,11 @@ import msgspec
 
 from runs.engines.kubernetes.documents import Access, EventList, Job, JobList, PodList, Problem, Version, WorkloadList
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import SystemAway
+from runs.engines.machine_system import MAX_QUOTED, SystemAway, short
 from trainyard.contract.base import JsonObject, prepared
 
 LIMIT_S = (3.0, 8.0)  # to connect, and for the answer
 CLIENT_LIFE_S = 300.0  # a kubeconfig that was changed counts after it
-MAX_QUOTED = 400
 KUEUE = ("kueue.x-k8s.io", ("v1beta2", "v1beta1"))
 T = TypeVar("T")
 
@@ -147,7 +146,7 @@ class Api:
             answer = self._client.call_api(*request, _request_timeout=LIMIT_S)
             text = bytes(answer.read() or b"")
         except (OpenApiException, HTTPError, OSError) as error:
-            raise SystemAway(f"Kubernetes does not answer: {_short(error)}.") from error
+            raise SystemAway(f"Kubernetes does not answer: {short(error)}.") from error
         if not 200 <= answer.status < 300:
             problem = _problem_in(text)
             raise KubernetesRefusal(answer.status, problem.reason, problem.message or str(answer.reason or ""))
@@ -195,7 +194,7 @@ def _make_client(settings: KubernetesSettings, own_data: Path) -> Any:
     try:
         _load(config, configuration, settings, own_data)
     except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
-        raise SystemAway(f"Kubernetes cannot be asked: {_short(error)}.") from error
+        raise SystemAway(f"Kubernetes cannot be asked: {short(error)}.") from error
     configuration.retries = False
     return client.ApiClient(configuration)
 
@@ -218,10 +217,6 @@ def _problem_in(text: bytes) -> Problem:
         return msgspec.json.decode(text, type=prepared(Problem))
     except (msgspec.MsgspecError, UnicodeDecodeError):  # of a proxy before the API server
         return Problem(message=" ".join(text.decode(errors="replace").split())[:MAX_QUOTED])
-
-
-def _short(error: BaseException) -> str:
-    return " ".join(str(error).split())[:MAX_QUOTED].rstrip(".") or type(error).__name__
 
 
 def attempt(call: Callable[[], T], doing: str) -> T:

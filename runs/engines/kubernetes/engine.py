@@ -16,10 +16,10 @@ from runs.engines.findings import Finding, Probe, probe_answers, probe_names
 from runs.engines.kubernetes import jobs as pod_jobs
 from runs.engines.kubernetes.api import Api, KubernetesRefusal, attempt
 from runs.engines.kubernetes.documents import Job, Pod
-from runs.engines.kubernetes.jobs import job_of as seen_job_of
 from runs.engines.kubernetes.manifests import (
     ATTEMPT,
     MARK,
+    RELEASED,
     job_of,
     name_of,
     release_of,
@@ -27,7 +27,6 @@ from runs.engines.kubernetes.manifests import (
     selector_of,
     service_of,
 )
-from runs.engines.kubernetes.manifests import job_of as job_document_of
 from runs.engines.kubernetes.reasons import (
     Words,
     end_of_pods,
@@ -45,6 +44,7 @@ from runs.engines.machine_system import (
     SystemJob,
     SystemRefused,
     origin_of,
+    unsubmitted,
 )
 from runs.models import Cluster
 from trainyard.contract.base import JsonObject
@@ -154,7 +154,7 @@ def _wait(api: Api, attempt: str) -> tuple[list[Pod], str]:
         job = api.job(name_of(attempt))
         if job is None:
             return pods, "it was deleted by somebody."
-        seen = seen_job_of(job, pods, datetime.now(UTC))
+        seen = pod_jobs.job_of(job, pods, datetime.now(UTC))
         if seen.state == JobState.OVER:
             return pods, "" if seen.end is None else seen.end_sentence
         if time.monotonic() > deadline:
@@ -224,8 +224,8 @@ class KubernetesSystem:
         pods = pod_jobs.pods_by_attempt(attempt(lambda: self._api.pods(selector).items or [], "list our pods"))
         found = [
             self._seen(job, pods.get(job.metadata.label(ATTEMPT), []), now)
-            if pod_jobs.is_released(job)
-            else pod_jobs.unreleased(job)
+            if RELEASED in (job.metadata.annotations or {})
+            else unsubmitted(job.metadata.name, job.metadata.label(ATTEMPT))
             for job in listed
         ]
         return [*found, *pod_jobs.orphans(listed, pods, now)]
@@ -260,7 +260,7 @@ class KubernetesSystem:
     def _create(self, request: MachineRequest, name: str) -> Job:
         """Make the job, or go on with the one that an earlier submission has made. Raises Refusal."""
         try:
-            return self._api.create_job(job_document_of(self._settings, request, self._origin))
+            return self._api.create_job(job_of(self._settings, request, self._origin))
         except KubernetesRefusal as error:
             if error.status != 409:
                 raise

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from runs.causes.allocations import EndKind
 from runs.engines.kubernetes.documents import Job, Pod
-from runs.engines.kubernetes.manifests import ATTEMPT, ENDING, RELEASED, name_of
+from runs.engines.kubernetes.manifests import ATTEMPT, ENDING, name_of
 from runs.engines.kubernetes.reasons import PodEnd, end_of, end_of_pods
 from runs.engines.machine_system import JobState, SystemJob
 from trainyard.contract.base import JsonObject
@@ -19,19 +19,6 @@ GONE_AFTER_S = 600.0
 
 def pods_by_attempt(pods: Sequence[Pod]) -> dict[str, list[Pod]]:
     return grouped((pod.metadata.label(ATTEMPT), pod) for pod in sorted(pods, key=lambda one: one.metadata.name))
-
-
-def is_released(job: Job) -> bool:
-    """Return whether the job's submission was completed."""
-    return RELEASED in (job.metadata.annotations or {})
-
-
-def unreleased(job: Job) -> SystemJob:
-    """Return a job whose submission was cut off: it has started nothing, and is submitted again."""
-    attempt = job.metadata.label(ATTEMPT)
-    return SystemJob(
-        job.metadata.name, attempt, JobState.PENDING, sentence="it is being submitted.", is_incomplete=True
-    )
 
 
 def living(pods: Sequence[Pod], now: datetime) -> list[Pod]:

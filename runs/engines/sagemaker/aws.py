@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from runs.engines.machine_system import SystemAway
+from runs.engines.machine_system import MAX_QUOTED, SystemAway, short
 from runs.engines.sagemaker.documents import Caller, JobPage, JobSummary, Role, RoleAnswer, SecretPage, TrainingJob
 from runs.engines.sagemaker.settings import SageMakerSettings
 from trainyard.contract.base import JsonObject, prepared
@@ -15,7 +15,6 @@ from trainyard.contract.base import JsonObject, prepared
 CONNECT_S, ANSWER_S = 3.0, 8.0
 ROUND_S = 15.0  # for all calls of one question: the lock on the cluster must not run out
 CLIENT_LIFE_S = 900.0  # a profile that was changed counts after it
-MAX_QUOTED = 400
 PAGE = 100
 OPEN = ("InProgress", "Stopping")
 # Codes of what may be carried out later. Credentials can be mended while a run waits.
@@ -150,7 +149,7 @@ class Aws:
         except ParamValidationError as error:
             raise AWSRefusal("ValidationException", str(error)) from error
         except (BotoCoreError, OSError) as error:
-            raise SystemAway(f"AWS cannot be asked: {_short(error)}.") from error
+            raise SystemAway(f"AWS cannot be asked: {short(error)}.") from error
         finally:
             self._left_s -= time.monotonic() - asked_at
         return answer
@@ -197,7 +196,7 @@ def _make_client(settings: SageMakerSettings, secret_key: str, service: str) -> 
         config = Config(connect_timeout=CONNECT_S, read_timeout=ANSWER_S, retries={"total_max_attempts": 1})
         return session.client(service, endpoint_url=settings.endpoint or None, config=config)
     except (BotoCoreError, OSError, ValueError) as error:
-        raise SystemAway(f"AWS cannot be asked: {_short(error)}.") from error
+        raise SystemAway(f"AWS cannot be asked: {short(error)}.") from error
 
 
 def _read(answer: JsonObject, kind: type[T]) -> T:
@@ -205,7 +204,3 @@ def _read(answer: JsonObject, kind: type[T]) -> T:
         return msgspec.convert(answer, prepared(kind))
     except msgspec.ValidationError as error:
         raise SystemAway(f"AWS' answer cannot be read: {error}.") from error
-
-
-def _short(error: BaseException) -> str:
-    return " ".join(str(error).split())[:MAX_QUOTED].rstrip(".") or type(error).__name__

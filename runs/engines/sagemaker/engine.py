@@ -17,6 +17,7 @@ from runs.engines.machine_system import (
     SystemRefused,
     node_words,
     origin_of,
+    unsubmitted,
 )
 from runs.engines.sagemaker import reasons
 from runs.engines.sagemaker.aws import Aws, AWSRefusal
@@ -24,6 +25,7 @@ from runs.engines.sagemaker.documents import TrainingJob
 from runs.engines.sagemaker.settings import SageMakerSettings
 from runs.models import Cluster
 from trainyard.contract.base import JsonObject
+from trainyard.spec.values.durations import seconds_of
 
 NAME = "trainyard"
 CHANNEL = NAME  # of the file system: SageMaker mounts it at /opt/ml/input/data/CHANNEL
@@ -107,7 +109,7 @@ class SageMakerSystem:
         name = job_name_of(self._origin.mark, attempt)
         job = self._described(name)
         if job is None:
-            return reasons.not_made(name, attempt)
+            return unsubmitted(name, attempt)  # there is the secret alone
         if reasons.is_taken_back(job):
             self.cancel(name)  # AWS would start it again, and its tokens are used
             return reasons.ended(name, attempt, reasons.taken_back(job))
@@ -298,7 +300,13 @@ def _plain(value: str) -> str:
 def _job(settings: SageMakerSettings, name: str, num_machines: int, words: list[str]) -> JsonObject:
     limits = {"MaxRuntimeInSeconds": settings.time_limit_s}
     if settings.spot:
-        limits["MaxWaitTimeInSeconds"] = settings.time_limit_s + settings.spot_wait_s
+        limits["MaxWaitTimeInSeconds"] = settings.time_limit_s + int(seconds_of(settings.spot_wait))
+    files = {
+        "FileSystemId": settings.file_system,
+        "FileSystemType": settings.file_system_type,
+        "DirectoryPath": settings.file_system_path,
+        "FileSystemAccessMode": "rw",
+    }
     environment = {"TRAINYARD_AWS_REGION": settings.region}
     if settings.endpoint:
         environment["TRAINYARD_AWS_ENDPOINT"] = settings.endpoint
@@ -311,7 +319,7 @@ def _job(settings: SageMakerSettings, name: str, num_machines: int, words: list[
             "ContainerEntrypoint": [settings.python, "-P", "-m", START],
             "ContainerArguments": words,
         },
-        "InputDataConfig": [{"ChannelName": CHANNEL, "DataSource": {"FileSystemDataSource": _file_system(settings)}}],
+        "InputDataConfig": [{"ChannelName": CHANNEL, "DataSource": {"FileSystemDataSource": files}}],
         "OutputDataConfig": {"S3OutputPath": settings.output},
         "ResourceConfig": {
             "InstanceType": settings.instance_type,
@@ -323,13 +331,4 @@ def _job(settings: SageMakerSettings, name: str, num_machines: int, words: list[
         "EnableManagedSpotTraining": settings.spot,
         "EnableNetworkIsolation": False,  # the machines reach this server and each other
         "Environment": environment,
-    }
-
-
-def _file_system(settings: SageMakerSettings) -> JsonObject:
-    return {
-        "FileSystemId": settings.file_system,
-        "FileSystemType": settings.file_system_type,
-        "DirectoryPath": settings.file_system_path,
-        "FileSystemAccessMode": "rw",
     }

@@ -131,8 +131,3 @@ def job_of(job: TrainingJob, attempt: str, *, has_secret: bool = False) -> Syste
 def ended(name: str, attempt: str, end: JobEnd, *, is_kept: bool = False) -> SystemJob:
     over = SystemJob(name, attempt, JobState.OVER, end=end.kind, end_sentence=end.sentence)
     return replace(over, exit_code=end.exit_code, is_kept=is_kept)
-
-
-def not_made(name: str, attempt: str) -> SystemJob:
-    """Return a job of which there is the secret alone: its submission was cut off, and is done again."""
-    return SystemJob(name, attempt, JobState.PENDING, sentence="it is being submitted.", is_incomplete=True)

@@ -154,10 +154,6 @@ class SageMakerSettings(Settings):
     def time_limit_s(self) -> int:
         return int(seconds_of(self.time_limit))
 
-    @property
-    def spot_wait_s(self) -> int:
-        return int(seconds_of(self.spot_wait))
-
     def problems(self) -> dict[str, str]:
         names = [one.partition("=")[0] for one in self.tags]
         twice = next((name for name in names if names.count(name) > 1), "")

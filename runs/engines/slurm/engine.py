@@ -299,7 +299,6 @@ def _probe(settings: SlurmSettings, programs: Programs, number: int, probe: Prob
         with suppress(SystemAway, Failed):  # it ends by its time limit of a minute
             programs.run(["scancel", "--me", f"--name={name}"])
         rest = f"Else try the same by hand: srun --nodes={number} {settings.interpreter} --version"
-        advice = f"Where the queue is full, try again later. {rest}"
-        yield not_run(number, error, advice)
+        yield not_run(number, error, f"Where the queue is full, try again later. {rest}")
         return
     yield from probe.trial(probe_answers(text), number, settings.folder)

@@ -96,14 +96,14 @@ def ended(job: SystemJob, state: str, exit_code: int | None, by: str = "") -> Sy
     return replace(job, state=JobState.OVER, end=end, end_sentence=sentence, exit_code=exit_code)
 
 
-def parse_accounts(text: str, job: str, attempt: str = "") -> SystemJob | None:
+def parse_accounts(text: str, job: str) -> SystemJob | None:
     """Return the job of ``sacct --parsable2`` with State, ExitCode and NodeList; None where it has no such line."""
     fields = next((line.split("|") for line in text.splitlines() if line.count("|") == 2), None)
     if fields is None:
         return None
     words, _, by = fields[0].partition(" by ")
     state = words.split(" ")[0]
-    found = SystemJob(job, attempt, JobState.RUNNING, hosts=(fields[2],) if fields[2] else ())
+    found = SystemJob(job, "", JobState.RUNNING, hosts=(fields[2],) if fields[2] else ())
     if state not in ENDS:
         return found
     code = fields[1].partition(":")[0]

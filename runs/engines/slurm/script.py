@@ -43,9 +43,8 @@ def submission(settings: SlurmSettings, request: MachineRequest, mark: str, clus
         words.append(f"--gres={settings.gres}:{request.slots}")
     if settings.memory:
         words.append(f"--mem={settings.memory}")
-    for name in ("partition", "account", "qos"):
-        if value := getattr(settings, name):
-            words.append(f"--{name}={filled(value, values)}")
+    chosen = ((name, getattr(settings, name)) for name in ("partition", "account", "qos"))
+    words += [f"--{name}={filled(value, values)}" for name, value in chosen if value]
     if settings.time_limit_s is not None:
         words.append(f"--time={math.ceil(settings.time_limit_s / 60)}")
         if settings.notice_s:

@@ -214,7 +214,8 @@ class SshSystem:
         words = node_words(self._settings.interpreter, request, server=self._server, home=home)
         words += ["--machine", str(number), "--address", host.target.host]
         tokens = [*[NO_TOKEN] * number, request.tokens[number]]  # a host gets its own alone
-        variables = node_variables(tokens, checkpoints=self._settings.checkpoints_folder, cores=host.cores)
+        checkpoints = self._settings.checkpoints or f"{self._settings.folder}/checkpoints"
+        variables = node_variables(tokens, checkpoints=checkpoints, cores=host.cores)
         try:
             self._hosts.start(host, job, words, variables)
         except HostProblem as error:

@@ -115,10 +115,6 @@ class SshSettings(Settings):
     def interpreter(self) -> str:
         return self.python or sys.executable
 
-    @property
-    def checkpoints_folder(self) -> str:
-        return self.checkpoints or f"{self.folder}/checkpoints"
-
     def problems(self) -> dict[str, str]:
         labels = [host.label for host in self.all_hosts]
         twice = next((label for label in labels if labels.count(label) > 1), "")

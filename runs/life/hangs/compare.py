@@ -91,14 +91,10 @@ def _absent(ranks: Sequence[RankView]) -> HangFinding | None:
     late = [view for view in ranks if view.collective is None and view.is_over]
     if not late:
         return None
-    waiting = [view for view in ranks if view.collective is not None and _includes(view.collective, late[0].rank)]
+    waiting = [view for view in ranks if (one := view.collective) and (not one.ranks or late[0].rank in one.ranks)]
     if waiting:
         return _finding(HangKind.NOT_ENTERED, late[0], waiting, sentences.not_entered(late, waiting))
     return _finding(HangKind.NO_STEP, late[0], [], sentences.no_step(late[0]))
-
-
-def _includes(collective: PendingCollective, rank: int) -> bool:
-    return not collective.ranks or rank in collective.ranks
 
 
 def _cut(ranks: Sequence[RankView]) -> HangFinding | None:

@@ -14,13 +14,13 @@ from runs.life.preflight.needs import CheckedNode
 from runs.models import Cluster, HeldSlot, Node, Preflight, Run
 from runs.placing.scheduling import Placed, Waiting
 from runs.serving import broadcast
-from runs.values.columns import Check, CheckState
+from runs.values.columns import CheckState
 from trainyard.formats.words import listed
 
 FRESH_S = 60.0  # the greatest age of a check when the run is placed
 MAX_COLLECTIVE = 64  # nodes of one collective
 # Checks made only on demand. A node reports the others all the time.
-ON_DEMAND = ("collective", "contact")
+ON_DEMAND = ("collective", "contact")  # a failure of a node: in a collective, or it did not answer
 
 
 class Beforehand:
@@ -41,9 +41,9 @@ class Beforehand:
         for node in self._reachable(placed):
             newest = next((one for one in self._fresh if node.id in one.nodes), None)
             checks = newest.checks if newest is not None else []
-            failed = [one for one in checks if one.node == node.name and _is_on_demand(one)]
-            if failed:
-                found[node.id] = failed[0].sentence
+            asked = [one for one in checks if one.node == node.name and one.name in ON_DEMAND]
+            if failed := [one.sentence for one in asked if one.state != CheckState.OK]:
+                found[node.id] = failed[0]
         return found
 
     def is_covered(self, placed: Placed) -> bool:
@@ -60,11 +60,6 @@ class Beforehand:
     def _reachable(self, placed: Placed) -> list[CheckedNode]:
         found = (self._nodes.get(part.node) for part in placed.parts)
         return [node for node in found if node is not None and node.is_in_contact and node.own is not None]
-
-
-def _is_on_demand(check: Check) -> bool:
-    """Return whether the node did not answer, or failed in a collective."""
-    return check.name in ON_DEMAND and check.state != CheckState.OK
 
 
 def check_beforehand(cluster: Cluster, node_ids: Iterable[str], now: datetime) -> None:

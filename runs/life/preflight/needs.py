@@ -62,8 +62,7 @@ def _memory(needs: Needs, node: "CheckedNode", ranks: range) -> Iterator[Check]:
     wanted = [needs.memory_bytes[rank] for rank in ranks if rank < len(needs.memory_bytes)]
     if not wanted or not any(wanted):
         return
-    gpus = [gpu.memory_bytes for gpu in node.machine.gpus or [] if gpu.memory_bytes]
-    if gpus:
+    if gpus := [gpu.memory_bytes for gpu in node.machine.gpus or [] if gpu.memory_bytes]:
         most, room = max(wanted), float(min(gpus))
         sentence = f"A rank of the run takes about {size(most)} of the {size(room)} of a GPU of {node.name}."
     else:

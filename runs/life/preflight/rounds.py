@@ -90,8 +90,7 @@ def probes_for(nodes: Sequence[Node], statuses: Statuses, now: datetime) -> dict
         for place, node in enumerate(members):
             if node.pk in asked or (int(now.timestamp()) + place) % PEERS_EVERY == 0:
                 around = (members[place + 1 :] + members[:place])[:MAX_PEERS]
-                peers = [_peer(one, statuses[one.pk]) for one in around]
-                known = [one for one in peers if one is not None]
+                known = [peer for one in around if (peer := _peer(one, statuses[one.pk])) is not None]
                 found[node.pk] = ProbeRequest(known)
                 if preflight := asked.get(node.pk):
                     found[node.pk] = ProbeRequest(known, preflight.pk, _plan(preflight, node, present, statuses))

@@ -193,9 +193,7 @@ def _state(placement: Placement, listener: Listener) -> PlacementState:
 
 def is_complete(attempt: Attempt, placements: Sequence[Placement]) -> bool:
     """Return whether every record that the attempt's producers wrote is in the database."""
-    expected: dict[str, int] = {}
-    for placement in placements:
-        expected |= placement.reported.producers
+    expected = {name: last for one in placements for name, last in one.reported.producers.items()}
     return progress.is_complete(attempt.run_id, expected)
 
 

@@ -50,7 +50,7 @@ def write_desired(
     live = list(placements.select_related("attempt__run", "node"))
     ended = _ended_attempts(statuses, {placement.attempt_id for placement in live})
     runs = {placement.attempt.run_id for placement in live} | {run for one in ended.values() for run in one.runs}
-    watermarks = _watermarks(runs)
+    watermarks = grouped(((one.run_id, one.attempt), one) for one in Producer.objects.filter(run_id__in=runs))
     entries: dict[str, Entries] = {node.pk: {} for node in nodes}
     for placement in live:
         entries[placement.node_id][placement.attempt_id] = wanted_of_placement(placement, watermarks)
@@ -157,10 +157,6 @@ def _entry(run: str, fence: int, wanted: WantedPhase, watermarks: Watermarks) ->
         watermarks={producer.producer: producer.watermark for producer in producers},
         resend=[producer.producer for producer in producers if producer.has_gap],
     )
-
-
-def _watermarks(runs: set[str]) -> Watermarks:
-    return grouped(((one.run_id, one.attempt), one) for one in Producer.objects.filter(run_id__in=runs))
 
 
 def _free_memory(statuses: Mapping[str, NodeStatus]) -> dict[str, list[str]]:

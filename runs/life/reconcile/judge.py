@@ -105,8 +105,7 @@ def judge(case: Case) -> Verdict:
         return _finishing(case, sorted(borne, key=_ended_at))
     if stopped := [part.node for part in case.parts if part.is_stopped and not part.is_over]:
         return _stopped_supervisors(case, stopped)
-    silent = [part.node for part in case.parts if part.is_silent]
-    if silent:
+    if silent := [part.node for part in case.parts if part.is_silent]:
         return _leaving_behind(case) if _can_do_without(case, silent) else _out_of_contact(case, silent)
     return _in_contact(case)
 
@@ -114,9 +113,7 @@ def judge(case: Case) -> Verdict:
 def _without_machines(case: Case, ending: AllocationEnding) -> Verdict:
     """The machines went while the attempt needed them. Who cancelled them by hand wants the run to end."""
     if ending.kind != EndKind.CANCELLED:
-        own = [
-            one for one in failures(case)[0] if one.code != code_of_ending(ending)
-        ]  # not of parts that just vanished
+        own = [one for one in failures(case)[0] if one.code != code_of_ending(ending)]  # not of parts that vanished
         return _failing(case, [failure_of_ending(ending, own), *own])
     if not _is_settled(case, REST_LIMIT_S):
         return SETTLE
@@ -152,8 +149,7 @@ def _can_do_without(case: Case, silent: Sequence[str]) -> bool:
 def _leaving_behind(case: Case) -> Verdict:
     """End the ranks on the nodes that are in contact, which cannot step without the others. Once they have ended, the
     attempt has failed for the silence, and the next one is placed without those nodes."""
-    fatal, _ = failures(case)
-    if fatal:
+    if fatal := failures(case)[0]:
         return _failing(case, fatal)
     return SETTLE if case.settling_s is None else WAIT
 
@@ -174,8 +170,7 @@ def _stopping(case: Case) -> Verdict:
         return _finishing(case, ())  # before the wish reached it
     if all(part.is_over for part in case.parts):
         return _stopped(end.outcome, *case.stopped()) if _is_settled(case, REST_LIMIT_S) else SETTLE
-    silent = [part.node for part in case.parts if part.is_silent]
-    if silent:
+    if silent := [part.node for part in case.parts if part.is_silent]:
         return _out_of_contact(case, silent)
     if case.status == Status.LOST:
         return Verdict(Status.STOPPING, "contact-back", f"The nodes are in contact again; {end.word} as asked.")
@@ -185,8 +180,7 @@ def _stopping(case: Case) -> Verdict:
 
 
 def _stopped(outcome: Status, code: str, sentence: str, evidence: JsonObject) -> Verdict:
-    cause = cause_of_stop(code, sentence, evidence)
-    return Verdict(outcome, code, sentence, evidence, ends=True, cause=cause)
+    return Verdict(outcome, code, sentence, evidence, ends=True, cause=cause_of_stop(code, sentence, evidence))
 
 
 def _failing(case: Case, fatal: Sequence[Failure]) -> Verdict:
@@ -243,13 +237,11 @@ def _stopped_supervisors(case: Case, nodes: Sequence[str]) -> Verdict:
 
 
 def _out_of_contact(case: Case, silent: Sequence[str]) -> Verdict:
-    names = listed(silent)
-    nodes = f"{'Node' if len(silent) == 1 else 'Nodes'} {names} {'is' if len(silent) == 1 else 'are'}"
+    nodes = f"{'Node' if len(silent) == 1 else 'Nodes'} {listed(silent)} {'is' if len(silent) == 1 else 'are'}"
     evidence = {"nodes": list(silent)}
     if not case.has_go:  # nothing has started, nothing can without go: the run may be placed elsewhere at once
         sentence = f"{nodes} out of contact before the start; looking for another place."
-        cause = no_contact(silent)
-        return Verdict(Status.QUEUED, "contact-lost", sentence, evidence, ends=True, cause=cause)
+        return Verdict(Status.QUEUED, "contact-lost", sentence, evidence, ends=True, cause=no_contact(silent))
     lost_s = case.out_of_contact_s
     limit_s = min(case.lease_s, LOST_AFTER_S)
     if case.status != Status.LOST and lost_s is not None and lost_s > limit_s:

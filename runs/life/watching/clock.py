@@ -194,8 +194,7 @@ class AlarmWatch:
         return new
 
     def forget(self, live: Iterable[str]) -> None:
-        kept = set(live)
-        self._known = {pk: one for pk, one in self._known.items() if pk in kept}
+        self._known = {pk: self._known[pk] for pk in live if pk in self._known}
 
     def _names(self, attempt: Attempt, watched: Watched, now: datetime) -> list[str]:
         """Return the metrics that rules are about; those that a pattern fits are looked up now and then."""
@@ -271,13 +270,10 @@ class AlarmWatch:
 def points_of(curve: Curve) -> "Iterator[Point]":
     """Yield the points of a curve; of a bucket the largest value, or NaN where one of its points is that."""
     columns: Mapping[str, list[float]] = {name: column.tolist() for name, column in curve.columns.items()}
-    if curve.kind == "raw":
-        for step, time, value in zip(columns["step"], columns["time"], columns["value"], strict=True):
-            yield Point(int(step), time, value)
-        return
-    num_nan = columns.get("num_nan") or [0] * len(columns["step"])
-    for step, time, value, bad in zip(columns["step"], columns["time"], columns["max"], num_nan, strict=True):
-        yield Point(int(step), time, math.nan if bad else value)
+    values = columns["value" if curve.kind == "raw" else "max"]
+    num_nan = columns.get("num_nan") or [0] * len(values)
+    for step, at, value, bad in zip(columns["step"], columns["time"], values, num_nan, strict=True):
+        yield Point(int(step), at, math.nan if bad else value)
 
 
 def _is_of(alarm: MetricAlarm, curve: Curve) -> bool:

@@ -48,14 +48,10 @@ def slow_sentence(group: Sequence[SlowRank], *, num_ranks: int) -> str:
     excess_s = sum(one.excess_s for one in group) / len(group)
     steps = max(one.last_step - one.since_step + 1 for one in group)
     others = "the other" if num_ranks - len(group) == 1 else "the others"
-    if times > LARGEST_TIMES:
-        how = f"{seconds(excess_s)} slower than {others}"
-    else:
-        how = f"{times:.1f} times as slow as {others}"
+    how = f"{seconds(excess_s)} slower than" if times > LARGEST_TIMES else f"{times:.1f} times as slow as"
+    been = f"{who(group)} {'have' if several else 'has'} been {how} {others}"
     where = IN_PHASE.get(group[0].phase, IN_PHASE[""])[several]
-    return (
-        f"{who(group)} {'have' if several else 'has'} been {how} {where} for {steps:,} step{'s' if steps != 1 else ''}."
-    )
+    return f"{been} {where} for {steps:,} step{'s' if steps != 1 else ''}."
 
 
 def over_sentence(group: Sequence[SlowRank], *, num_ranks: int) -> str:
@@ -183,8 +179,7 @@ class SlowRankWatch:
 
     def forget(self, live: Iterable[str]) -> None:
         """Drop what is known of attempts that are not live any more."""
-        kept = set(live)
-        self._written_at = {pk: at for pk, at in self._written_at.items() if pk in kept}
+        self._written_at = {pk: self._written_at[pk] for pk in live if pk in self._written_at}
 
     def _write(self, attempt: Attempt, current: list[SlowRank], started: list[SlowRank], ended: list[SlowRank]) -> None:
         rows = to_builtins(current)

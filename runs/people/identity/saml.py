@@ -146,8 +146,7 @@ def _claims(provider: Provider, name: str, kind: str, attributes: Mapping[str, S
         raise BadAssertion("its name of you changes at each sign-in: have the provider send a persistent one")
     document: dict[str, object] = {"sub": name}
     for claim, names in NAMES.items():
-        values = next((attributes[one] for one in names if attributes.get(one)), ())
-        if values:
+        if values := next((attributes[one] for one in names if attributes.get(one)), ()):
             document[claim] = values[0]
     if "email" not in document and kind.endswith(":emailAddress"):
         document["email"] = name

@@ -32,8 +32,7 @@ def missing(users: Collection[User]) -> set[int]:
     """Return the ids of those who need a second factor and have none: for many people in few queries."""
     people = {user.pk: user for user in users if user.is_active and not user.is_service}
     needing = {user.pk for user in people.values() if _site_asks(user)}
-    asking = projects_asking()
-    if asking:
+    if asking := projects_asking():
         needing |= _asked_by_projects(people.keys() - needing, asking)
     if not needing:
         return set()

@@ -77,8 +77,7 @@ def end_sessions(user: User, *, but: str = "") -> int:
 def _forget_expired(user: User) -> None:
     rows = dict(user.browser_sessions.values_list("session_key", "pk"))
     live = Session.objects.filter(session_key__in=rows, expire_date__gt=timezone.now())
-    gone = rows.keys() - set(live.values_list("session_key", flat=True))
-    if gone:
+    if gone := rows.keys() - set(live.values_list("session_key", flat=True)):
         BrowserSession.objects.filter(pk__in=[rows[key] for key in gone]).delete()
 
 

@@ -44,8 +44,7 @@ def check_room(run_id: str, num_bytes: int, *, num_here: int = 0, but: str = "")
     room for what of ``num_bytes`` is not here yet. ``but`` names the file's own announcement, if it has one: then the
     run's files are counted now, and else as they were a few seconds ago."""
     announced = {name: found for name, found in _announced() if name != but}
-    limit = settings.OUTPUT_LIMIT_BYTES
-    if limit:
+    if limit := settings.OUTPUT_LIMIT_BYTES:
         coming = sum(file.size for name, (file, _) in announced.items() if name.partition(".")[0] == run_id)
         if _size_of(run_id, 0.0 if but else COUNTED_S) + coming + num_bytes > limit:
             raise outputs.TooLarge(

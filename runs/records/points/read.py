@@ -295,8 +295,7 @@ def names_of(
     rows = Series.objects.filter(run_id__in=run_ids).order_by("name", "labels_key", "run_id")
     rows = rows.filter(name__icontains=part) if part else rows
     rows = rows.filter(name__in=names) if names else rows
-    wanted = rows.values_list("run_id", "name", "labels")
-    found = list(wanted[:limit])
+    found = list(rows.values_list("run_id", "name", "labels")[:limit])
     if limit is None or len(found) < limit:
         return [{"run": run, "name": name, "labels": labels} for run, name, labels in found]
     once = rows.order_by("name", "run_id").values_list("run_id", "name").distinct()
@@ -325,8 +324,7 @@ def with_figures(run_ids: Sequence[str], **which: object) -> list[tuple[Series, 
     and not again until the series has grown.
     """
     with snapshot():
-        wanted = Series.objects.filter(run_id__in=run_ids, **which)
-        rows = list(wanted.order_by("name", "labels_key", "run_id"))
+        rows = list(Series.objects.filter(run_id__in=run_ids, **which).order_by("name", "labels_key", "run_id"))
         found = {row.pk: Figures(row.count, row.min, row.max) for row in rows if len(row.firsts) < 2}
         keys = {row.pk: (row.pk, row.count, row.last_attempt, row.last_time) for row in rows if row.pk not in found}
         found |= {pk: seen for pk, key in keys.items() if (seen := _known.get(key)) is not None}

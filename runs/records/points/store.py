@@ -126,8 +126,7 @@ class SeriesTable:
         if not wanted or len(self.rows) >= self.at_most:
             return
         self._read({name for name, _ in wanted})
-        new = [(key, head) for key, head in wanted.items() if key not in self.rows]
-        if new:
+        if new := [(key, head) for key, head in wanted.items() if key not in self.rows]:
             self._make(new)
 
     def _read(self, names: set[str]) -> None:

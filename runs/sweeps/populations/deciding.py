@@ -32,10 +32,9 @@ def explored(settings: Sampler, space: "Space", parameters: Mapping[str, Any], r
     for path in changeable(space, parameters):
         # Both are always drawn, so that one parameter's fate does not shift the randomness of the next.
         is_drawn, unit, pick = rng.random() < settings.resample, float(rng.random()), float(rng.random())
-        if settings.explore == "resample" or is_drawn:
-            found[path] = value_at(space[path], unit)
-        else:
-            found[path] = moved(space[path], found[path], settings.factors, pick)
+        is_drawn |= settings.explore == "resample"
+        one = space[path]
+        found[path] = value_at(one, unit) if is_drawn else moved(one, found[path], settings.factors, pick)
     return found
 
 
@@ -291,10 +290,8 @@ def _successor(
     settings, space = population.settings, population.space
     parent, at = sources[int(rng.integers(len(sources)))]
     if settings.explore == "pb2":
-        parameters = bandit(settings, space, population.members, parent, at, made, rng)
-    else:
-        parameters = explored(settings, space, parent.parameters, rng)
-    return Successor(parent.number, at, parameters)
+        return Successor(parent.number, at, bandit(settings, space, population.members, parent, at, made, rng))
+    return Successor(parent.number, at, explored(settings, space, parent.parameters, rng))
 
 
 def source_step(parent: Member, step: int) -> int | None:

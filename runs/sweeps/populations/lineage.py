@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainyard.contract.base import JsonObject
@@ -102,15 +102,9 @@ def tree(branches: Iterable[Branch], best: int | None = None) -> list[Branch]:
     children = grouped((one.parent, one.number) for one in by_number.values() if one.parent is not None)
     line = {one.trial for one in line_of(by_number.values(), best)} if best in by_number else set()
     return [
-        Branch(
-            number=one.number,
+        replace(
+            one,
             parent=one.parent if one.parent in by_number else None,
-            start=one.start,
-            end=one.end,
-            state=one.state,
-            value=one.value,
-            parameters=one.parameters,
-            run=one.run,
             children=tuple(sorted(children.get(one.number, ()))),
             changed=_changed(by_number.get(one.parent) if one.parent is not None else None, one),
             is_on_best_line=one.number in line,

@@ -95,32 +95,13 @@ class HistoryStorage(BaseStorage):
     def get_study_user_attrs(self, study_id: int) -> dict[str, Any]:
         return {}
 
-    def get_n_trials(self, study_id: int, state: tuple[TrialState, ...] | TrialState | None = None) -> int:
-        states = (state,) if isinstance(state, TrialState) else state
-        return len(self.get_all_trials(study_id, deepcopy=False, states=states))
-
     # Decided elsewhere: studies are sweeps, and a trial ends with its run
 
-    def create_new_study(self, directions: Sequence[StudyDirection], study_name: str | None = None) -> int:
+    def _never(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
-    def delete_study(self, study_id: int) -> None:
-        raise NotImplementedError
-
-    def set_study_user_attr(self, study_id: int, key: str, value: Any) -> None:
-        raise NotImplementedError
-
-    def get_all_studies(self) -> Any:
-        raise NotImplementedError
-
-    def set_trial_state_values(self, trial_id: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
-        raise NotImplementedError
-
-    def set_trial_intermediate_value(self, trial_id: int, step: int, intermediate_value: float) -> None:
-        raise NotImplementedError
-
-    def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
-        raise NotImplementedError
+    create_new_study = delete_study = set_study_user_attr = get_all_studies = _never
+    set_trial_state_values = set_trial_intermediate_value = set_trial_user_attr = _never
 
     def _open(self, trial_id: int) -> FrozenTrial:
         assert self._draft is not None and trial_id == self._number, "only the new trial is written"

@@ -103,16 +103,13 @@ def segments(wants: Sequence[Want], which: str, axes: dict[int, tuple[Steps, Flo
 
 def blocks(run_ids: Sequence[str], series: Iterable[int]) -> dict[Place, list[Part]]:
     """Return what the runs' blocks have of the series."""
-    wanted = set(series)
-    found: dict[Place, list[Part]] = {}
-    for some in in_parts(run_ids):
-        sql = f"""
-            SELECT attempt, cursor, data FROM metrics_block WHERE run_id IN ({marks(len(some))}) ORDER BY cursor, id
-        """
-        for attempt, cursor, data in query(sql, some):
-            for series_id, columns in decode_block(bytes(data), wanted):
-                found.setdefault((series_id, attempt), []).append((cursor, MAX_STEP, columns))
-    return found
+    wanted, select = set(series), "SELECT attempt, cursor, data FROM metrics_block"
+    return grouped(
+        ((series_id, attempt), (cursor, MAX_STEP, columns))
+        for some in in_parts(run_ids)
+        for attempt, cursor, data in query(f"{select} WHERE run_id IN ({marks(len(some))}) ORDER BY cursor, id", some)
+        for series_id, columns in decode_block(bytes(data), wanted)
+    )
 
 
 def in_order(parts: Sequence[Part]) -> tuple[Columns, NDArray[np.int64]]:

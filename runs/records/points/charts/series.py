@@ -204,8 +204,7 @@ def _medians(rows: Mapping[tuple[str, str], Series]) -> dict[str, dict[str, floa
     found: dict[str, dict[str, float]] = {}
     drawn = _small(list(rows.values()), MEDIAN_POINTS)
     for (run_id, name), row in rows.items():
-        values = drawn[row.pk].get(row.last_attempt, [])
-        if values:
+        if values := drawn[row.pk].get(row.last_attempt, []):
             found.setdefault(run_id, {})[name] = median(values[min(math.ceil(len(values) / 10), len(values) - 1) :])
     return found
 
@@ -258,8 +257,7 @@ def spans_of(row: Series, x: Axis, window: Window, attempts: Attempts) -> list[t
 def _steps_of(window: Window) -> tuple[int, int]:
     start, end = window
     low = MIN_STEP if start is None else math.ceil(max(start, MIN_STEP))
-    high = MAX_STEP if end is None else math.floor(min(end, MAX_STEP))
-    return low, high
+    return low, MAX_STEP if end is None else math.floor(min(end, MAX_STEP))
 
 
 def _times_of(window: Window) -> tuple[float, float]:
@@ -277,8 +275,7 @@ def stream(run_id: str, span: Span) -> Iterator[Columns]:
     waiting = fetch.between(fetch.blocks([run_id], {span.place[0]}).get(span.place, []), span.low, span.high)
     for next_step, parts in _arriving(span):
         waiting += fetch.between(parts, span.low, span.high)
-        ready = fetch.between(waiting, fetch.MIN_STEP, next_step - 1)
-        if ready:
+        if ready := fetch.between(waiting, fetch.MIN_STEP, next_step - 1):
             waiting = fetch.between(waiting, next_step, fetch.MAX_STEP)
             yield fetch.in_order(ready)[0]
 

@@ -269,12 +269,8 @@ def _times(span: Span) -> tuple[float, float]:
 
 
 def _timed(parts: list[Part], start: float, end: float) -> list[Part]:
-    found = []
-    for cursor, pk, columns in parts:
-        inside = columns.at((columns.times >= start) & (columns.times <= end))
-        if inside.size:
-            found.append((cursor, pk, inside))
-    return found
+    inside = ((cursor, pk, one.at((one.times >= start) & (one.times <= end))) for cursor, pk, one in parts)
+    return [part for part in inside if part[2].size]
 
 
 # Into which windows a chart's width is cut. Pure.
@@ -297,12 +293,11 @@ def scale_of(ranges: Sequence[tuple[float, float]], points: int) -> int:
     largest = max(abs(end) for both in ranges for end in both)
     widest = max(high - low for low, high in ranges)
     finest = math.frexp(largest)[1] - 52  # finer than neighbouring floats it need not be
-    scale = finest if widest <= 0 else max(finest, math.frexp(widest / points)[1] - 1)
-    while scale < ALL_TIMES:
+    first = finest if widest <= 0 else max(finest, math.frexp(widest / points)[1] - 1)
+    for scale in range(first, ALL_TIMES):
         if sum(_window(high, scale) - _window(low, scale) + 1 for low, high in ranges) <= max(points, len(ranges)):
             return scale
-        scale += 1
-    return scale
+    return ALL_TIMES
 
 
 def time_keys(times: Floats, scale: int) -> NDArray[np.int64]:

@@ -59,8 +59,7 @@ class Replaced:
         encoded = encode_segments(self.run_id, self.ready)
         levels = grown(self.buckets)
         with transaction.atomic(using=settings.METRICS_DATABASE):
-            found = delete_rows(Block, self.blocks) + _delete_segments(self.units)
-            found += _seal(self.bases)
+            found = delete_rows(Block, self.blocks) + _delete_segments(self.units) + _seal(self.bases)
             if found != len(self.blocks) + len(self.units) + len(self.bases):
                 raise RunGone(self.run_id)
             encoded.save()
