@@ -102,10 +102,7 @@ class Source:
         elif (step := whole_step(float(row["step"] or 0))) is None:
             gathering.refuse(name, "at a step that is no whole number")
         elif kind == "float_series":
-            rows = gathering.rows(name)
-            rows.steps.append(step)
-            rows.times.append(at)
-            rows.values.append(value)
+            gathering.point(name, step, at, value)
         elif kind == "string_series":
             gathering.media(name, step, at, Text(value))
         elif value["type"] != "COUNTING":
