@@ -57,7 +57,8 @@ class Source:
             for row in _single_values(file):
                 self.project, self.run = row["project_id"], row["run_id"]
                 if (value := row[f"{row['attribute_type']}_value"]) is not None:
-                    about[row["attribute_path"]] = _plain(value)
+                    is_time = hasattr(value, "timestamp")
+                    about[row["attribute_path"]] = value.timestamp() if is_time else value  # as Unix seconds
         self._about = about
         self.name = str(about.get("sys/name") or about.get("sys/custom_run_id") or self.run)
         self.first_at = about.get("sys/creation_time", math.inf)
@@ -121,11 +122,6 @@ def _put(config: JsonObject, path: str, value: Any) -> None:
             config[path] = value
             return
     inside[last if not isinstance(inside.get(last), dict) else path] = value
-
-
-def _plain(value: Any) -> Any:
-    """Return a time as Unix seconds."""
-    return value.timestamp() if hasattr(value, "timestamp") else value
 
 
 def _opened(path: Path) -> Any:
