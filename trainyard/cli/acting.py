@@ -103,11 +103,9 @@ def preflight(client: Client, arguments: argparse.Namespace, screen: Screen) -> 
 def _wait_for(client: Client, asked: machine_answers.Preflight) -> machine_answers.Preflight:
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
-        for one in client.preflights(asked["cluster"]):
-            if one["id"] == asked["id"]:
-                if one["state"] != "running":
-                    return one
-                break
+        found = next((one for one in client.preflights(asked["cluster"]) if one["id"] == asked["id"]), asked)
+        if found["state"] != "running":
+            return found
         time.sleep(POLL_S)
     raise ApiError(504, f"the checks of cluster {asked['cluster']} are not there after {LIMIT_S:g} s", [])
 

@@ -64,25 +64,16 @@ def logs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 def found(client: Client, arguments: argparse.Namespace) -> Iterator[PrintedLine]:
     """Yield the lines that fit, oldest first, as the server finds them."""
     after: str | None = ""
+    sought = {"label": arguments.label} if arguments.label else {"q": arguments.grep or "^", "regex": True}
+    sought |= {"rank": arguments.rank, "level": arguments.level, "limit": HITS, "budget_ms": BUDGET_MS}
     while after is not None:
-        page = client.search_logs(
-            arguments.id, **_sought(arguments), rank=arguments.rank, level=arguments.level, after=after, limit=HITS,
-            budget_ms=BUDGET_MS,
-        )  # fmt: skip
+        page = client.search_logs(arguments.id, **sought, after=after)
         for item in page["items"]:
             whole = client.log_line(arguments.id, item["id"]) if item.get("length") else item
-            yield _line(_without_place(whole), arguments.rank)
+            # As every command prints it: where it fits the search is of that search alone.
+            line = {key: one for key, one in whole.items() if key not in ("spans", "index", "labels")}
+            yield _line(cast(answers.LogLine, line), arguments.rank)
         after = page["next"]
-
-
-def _sought(arguments: argparse.Namespace) -> dict[str, str | bool]:
-    """Return what the search looks for: a label, else an expression, else every line."""
-    return {"label": arguments.label} if arguments.label else {"q": arguments.grep or "^", "regex": True}
-
-
-def _without_place(line: answers.LogLine) -> answers.LogLine:
-    """Return the line as every command prints it: where it fits the search is of that search alone."""
-    return cast(answers.LogLine, {key: one for key, one in line.items() if key not in ("spans", "index", "labels")})
 
 
 def _line(document: answers.LogLine, rank: int | None) -> PrintedLine:

@@ -23,8 +23,6 @@ from trainyard.sdk.sync import Stuck
 
 FAILED, BAD_COMMAND = 1, 2
 CONFLICT = 409
-
-
 Find = Callable[[argparse.Namespace], list[ForeignRun]]
 
 
@@ -125,9 +123,6 @@ def _report(came: list[Imported], arguments: argparse.Namespace, screen: Screen)
             screen.say(f"{one.run['name']}: not taken, {count:,} x: {why}")
 
 
-Labels = dict[str, str]
-
-
 def export_tensorboard(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = []
     for run_id in arguments.ids:
@@ -194,7 +189,7 @@ class Export:
             return events.histogram(found["edges"], found["counts"])
         return events.text(medium.get("text") or "")
 
-    def _file(self, labels: Labels) -> events.EventFile:
+    def _file(self, labels: dict[str, str]) -> events.EventFile:
         """Return the file of the series with these labels. ``folder`` is what an import made of a folder's place."""
         own = [f"{name}={value}" for name, value in sorted(labels.items()) if name != "folder"]
         parts = [*labels.get("folder", "").split("/"), ",".join(own)]

@@ -7,7 +7,7 @@ Readers ignore fields that they do not know. A server that is older than a kind 
 letters, counts them and goes on; nothing waits for them.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta, field
@@ -260,10 +260,7 @@ class End(Record, tag="end", kw_only=True):
 
 
 AnyRecord = Begin | Points | Logs | Lost | Checkpoint | Facts | Media | Description | Damaged | End
-KINDS = frozenset(
-    str(kind.__struct_config__.tag)
-    for kind in (Begin, Points, Logs, Lost, Checkpoint, Facts, Media, Description, Damaged, End)
-)
+KINDS = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AnyRecord))
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[AnyRecord] = msgspec.msgpack.Decoder(prepared(AnyRecord))

@@ -127,6 +127,7 @@ class SessionEnd(WireStruct, kw_only=True):
 
 
 PLACE = struct.Struct(">IQ")
+NUMBER, CHANNEL, SIZE = struct.Struct(">Q"), struct.Struct(">I"), struct.Struct(">HH")  # in payloads
 NONCE_BYTES = 12
 
 

@@ -33,6 +33,13 @@ class Gathering:
             rows = self._groups[key] = Rows()
         return rows
 
+    def point(self, name: str, step: int, time: float, value: float, labels: Labels = ()) -> None:
+        """Add a number."""
+        rows = self.rows(name, labels)
+        rows.steps.append(step)
+        rows.times.append(time)
+        rows.values.append(value)
+
     def media(self, name: str, step: int, time: float, media: Media, labels: Labels = ()) -> None:
         """Add one; what cannot be kept is counted with its reason."""
         if media.problem or not 0 <= step <= MAX_STEP or not is_name(name, self.refuse):

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 from trainyard.contract.answers import runs as run_answers
-from trainyard.contract.records import YEAR_3000, AnyRecord, Begin, End, Media, Points
+from trainyard.contract.records import AnyRecord, Begin, End, Media, Points
 from trainyard.doors.gathering import Gathering
 from trainyard.rest import answers
 from trainyard.rest.client import Client
-from trainyard.sdk.sync import BATCH_BYTES, PATIENCE_S, Stuck, clean_name, patiently
+from trainyard.sdk.sync import BATCH_BYTES, PATIENCE_S, Stuck, clean_name, patiently, seconds
 from trainyard.spooling.frames import pack
 
 
@@ -145,7 +145,7 @@ def _send_part(
     if is_followed or math.isfinite(file.last_at):  # else the run is lost until more of the file comes
         sequence += 1
         if sequence > part.watermark:
-            waiting.append(pack(part.producer, sequence, End(at=_moment(file.last_at) or 0.0, reason="finish")))
+            waiting.append(pack(part.producer, sequence, End(at=seconds(file.last_at) or 0.0, reason="finish")))
     if waiting:
         _send_frames(client, run_id, part.producer, waiting, sequence)
 
@@ -161,17 +161,12 @@ def _process(file: SourceFile, *, is_interrupted: bool) -> answers.LocalProcess:
     return {
         "rank": -1,
         "host": "",
-        "began_at": _moment(file.first_at),
-        "ended_at": _moment(file.last_at),
+        "began_at": seconds(file.first_at),
+        "ended_at": seconds(file.last_at),
         "error": file.error,
         "is_interrupted": is_interrupted,
         "is_replaced": False,
     }
-
-
-def _moment(at: float) -> float | None:
-    """Return a time as the server takes it; None for one that it does not take."""
-    return at if 0 <= at <= YEAR_3000 else None
 
 
 def query_of(path: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:

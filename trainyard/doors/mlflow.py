@@ -69,11 +69,8 @@ class Source:
 
 
 def _fill(name: str, points: list[Point], gathering: Gathering, start: int, end: int) -> None:
-    rows = gathering.rows(name)
-    for step, at, value in points[start:end]:
-        rows.steps.append(step)
-        rows.times.append(at)
-        rows.values.append(value)
+    for point in points[start:end]:
+        gathering.point(name, *point)
 
 
 def foreign_runs(store: str) -> list[ForeignRun]:

@@ -57,7 +57,8 @@ class Source:
             for row in _single_values(file):
                 self.project, self.run = row["project_id"], row["run_id"]
                 if (value := row[f"{row['attribute_type']}_value"]) is not None:
-                    about[row["attribute_path"]] = _plain(value)
+                    is_time = hasattr(value, "timestamp")
+                    about[row["attribute_path"]] = value.timestamp() if is_time else value  # as Unix seconds
         self._about = about
         self.name = str(about.get("sys/name") or about.get("sys/custom_run_id") or self.run)
         self.first_at = about.get("sys/creation_time", math.inf)
@@ -102,10 +103,7 @@ class Source:
         elif (step := whole_step(float(row["step"] or 0))) is None:
             gathering.refuse(name, "at a step that is no whole number")
         elif kind == "float_series":
-            rows = gathering.rows(name)
-            rows.steps.append(step)
-            rows.times.append(at)
-            rows.values.append(value)
+            gathering.point(name, step, at, value)
         elif kind == "string_series":
             gathering.media(name, step, at, Text(value))
         elif value["type"] != "COUNTING":
@@ -124,11 +122,6 @@ def _put(config: JsonObject, path: str, value: Any) -> None:
             config[path] = value
             return
     inside[last if not isinstance(inside.get(last), dict) else path] = value
-
-
-def _plain(value: Any) -> Any:
-    """Return a time as Unix seconds."""
-    return value.timestamp() if hasattr(value, "timestamp") else value
 
 
 def _opened(path: Path) -> Any:

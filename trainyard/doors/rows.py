@@ -82,10 +82,7 @@ def add(gathering: Gathering, name: str, value: object, step: int, at: float, te
         texts[name] = value
     elif isinstance(value, int | float):
         with contextlib.suppress(OverflowError):
-            rows = gathering.rows(name)
-            rows.values.append(float(value))
-            rows.steps.append(step)
-            rows.times.append(at)
+            gathering.point(name, step, at, float(value))
     elif value is not None:
         gathering.refuse(name, "is neither a number nor a text")
 

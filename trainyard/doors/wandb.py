@@ -218,10 +218,7 @@ class Translator:
             gathering.refuse(name, f"is {'null' if value is None else 'a list'}, and no number")
         else:
             self._last[name] = number = NOT_FINITE[value] if isinstance(value, str) else float(value)
-            rows = gathering.rows(name)
-            rows.steps.append(self._step)
-            rows.times.append(at)
-            rows.values.append(number)
+            gathering.point(name, self._step, at, number)
 
     def _media(self, name: str, value: JsonObject) -> Iterator[Media]:
         kind = value["_type"]

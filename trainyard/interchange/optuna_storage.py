@@ -20,18 +20,13 @@ FILE = "sqlite:///"
 STATES: dict[str, State] = {"COMPLETE": "COMPLETE", "PRUNED": "PRUNED", "FAIL": "FAILED"}
 
 
-def study_names(url: str) -> list[str]:
-    """Return the names of the studies that the storage has. Raises SpecError for what is no storage."""
-    with _storage(url, must_exist=True) as storage:
-        return sorted(study.study_name for study in storage.get_all_studies())
-
-
 def read_study(url: str, name: str = "") -> tuple[Study, int]:
     """Return the study's finished trials, and how many others it has. Without a name the storage has just one study.
 
     Raises SpecError, naming the studies that there are, and for a study with more than MOST_TRIALS.
     """
-    names = study_names(url)
+    with _storage(url, must_exist=True) as storage:
+        names = sorted(study.study_name for study in storage.get_all_studies())
     if not name and len(names) == 1:
         (name,) = names
     if name not in names:

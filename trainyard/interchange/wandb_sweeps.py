@@ -170,8 +170,9 @@ def task_of(
     if "${program}" in words and not (isinstance(program, str) and program):
         raise SpecError([Problem("program", f"must be the path of a program, not {show(program)}")])
     _remark_on_arguments(words, remarks)
-    before, behind = _around_arguments(words)
-    before = [str(program) if one == "${program}" else one for one in before]
+    place = next((place for place, one in enumerate(words) if one in PLACES), len(words))
+    before = [str(program) if one == "${program}" else one for one in words[:place]]
+    behind = [one for one in words[place + 1 :] if one not in PLACES]
     values = {**constants, **{name: first(entry) for name, entry in space.items()}}
     options = [f"--{name}={as_text(value)}" for name, value in values.items()]
     if any(isinstance(one, bool) for one in values.values()):
@@ -179,11 +180,6 @@ def task_of(
     own, task = _program(before, remarks)
     task["arguments"] = _without_variables([*own, *options, *behind], remarks)
     return {**task, "code": "."}
-
-
-def _around_arguments(words: list[str]) -> tuple[list[str], list[str]]:
-    place = next((place for place, one in enumerate(words) if one in PLACES), len(words))
-    return words[:place], [one for one in words[place + 1 :] if one not in PLACES]
 
 
 def _remark_on_arguments(words: list[str], remarks: list[str]) -> None:

@@ -40,7 +40,8 @@ def pass_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates, *, i
         if kind == "full" and section.entry:
             backward += count * ahead
         elif kind == "selective" and section.entry:  # all but the products is computed again
-            products = sum(_work_time(one, rates, layout.precision, is_gpu=is_gpu) for one in _products(section))
+            kept = [one for one in section.works if one.kind in PRODUCTS]
+            products = sum(_work_time(one, rates, layout.precision, is_gpu=is_gpu) for one in kept)
             looked_at = (DISPATCHED_ON_GPU if is_gpu else DISPATCHED_CALLS) * section.calls * rates.operator_s
             backward += count * (max(0.0, ahead - products) + looked_at)
     return forward, backward
@@ -109,7 +110,3 @@ def _work_time(one: Work, rates: Rates, precision: str, *, is_gpu: bool) -> floa
     """Return the seconds of one operator. A GPU has all pieces at once."""
     size = one.size if is_gpu else one.piece or one.size
     return one.size / rates.rate(one.kind, size, precision) if size else 0.0
-
-
-def _products(section: Section) -> list[Work]:
-    return [one for one in section.works if one.kind in PRODUCTS]

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
+from trainyard.grouping import grouped
 from trainyard.rest import answers, config
 from trainyard.rest.client import Client
+from trainyard.rest.connection import given
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +40,6 @@ class Api:
             token or (found.token if found else ""),
             renew=None if found is None or token else lambda: config.renewed_token(found.url, found.token),
         )
-
         self._client.close_at_end()
 
     def runs(
@@ -46,7 +47,7 @@ class Api:
     ) -> Runs:
         """Return the runs that fit a filter (docs/filters.md), newest first unless ``sort`` says otherwise."""
         asked = {"filter": filter or None, "project": project, "sort": sort, "archived": archived or None}
-        return Runs(self._client, {name: value for name, value in asked.items() if value is not None})
+        return Runs(self._client, given(asked))
 
     def run(self, id: str) -> ApiRun:
         return ApiRun(self._client, self._client.run_document(id))
@@ -198,10 +199,7 @@ def _table(client: Client, runs: Sequence[str], names: Sequence[str] | str, form
 
 def _tables(data: bytes) -> Iterator[Any]:
     """Yield for each run its table."""
-    by_run: dict[str, list[_Series]] = {}
-    for series in _series_in(data):
-        by_run.setdefault(series.run, []).append(series)
-    for run, found in by_run.items():
+    for run, found in grouped((series.run, series) for series in _series_in(data)).items():
         yield wide(run, found)
 
 

@@ -10,8 +10,6 @@ from urllib.parse import quote
 import httpx
 
 from trainyard.contract.answers import machines as machine_answers
-from trainyard.contract.answers import people as audit_answers
-from trainyard.contract.answers import people as data_answers
 from trainyard.contract.answers import people as people_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.answers import sweeps as sweep_answers
@@ -42,78 +40,78 @@ class Client(Connection):
     # Runs
 
     def submit(self, spec: JsonObject) -> run_answers.Run:
-        return self._json("POST", "runs", run_answers.Run, json=spec, timeout=SUBMIT_S)
+        return self.call("POST", "runs", run_answers.Run, json=spec, timeout=SUBMIT_S)
 
     def plan(self, spec: JsonObject, count: int = 3) -> answers.Plans:
         """Return what a run of it would cost, and ``proposals`` that would cost less."""
-        return self._json("POST", "plans", answers.Plans, params={"count": count}, json=spec)
+        return self.call("POST", "plans", answers.Plans, params={"count": count}, json=spec)
 
     def runs(self, **filters: QueryValue) -> Iterator[run_answers.Run]:
         return self._pages("runs", filters, run_answers.Run)
 
     def run(self, run: str) -> run_answers.Run:
-        return self._json("GET", f"runs/{_part(run)}", run_answers.Run)
+        return self.call("GET", f"runs/{_part(run)}", run_answers.Run)
 
     def run_document(self, run: str) -> run_answers.RunDocument:
         """Return all of a run."""
-        return self._json("GET", f"runs/{_part(run)}", run_answers.RunDocument)
+        return self.call("GET", f"runs/{_part(run)}", run_answers.RunDocument)
 
     def run_documents(self, **filters: QueryValue) -> Iterator[run_answers.RunDocument]:
         return self._pages("runs", filters, run_answers.RunDocument)
 
     def act(self, run: str, verb: str, body: answers.VerbBody | None = None) -> run_answers.Run:
         """Ask for ``stop``, ``pause``, ``resume``, ``restart``, ``clone``, ``continue`` or ``archive``."""
-        return self._json("POST", f"runs/{_part(run)}/{verb}", run_answers.Run, json=body or {})
+        return self.call("POST", f"runs/{_part(run)}/{verb}", run_answers.Run, json=body or {})
 
     def resize(self, run: str, nodes: int | None) -> run_answers.Run:
         """Have an elastic run train on that many nodes; None: on as many as its spec allows."""
-        return self._json("POST", f"runs/{_part(run)}/resize", run_answers.Run, json={"nodes": nodes})
+        return self.call("POST", f"runs/{_part(run)}/resize", run_answers.Run, json={"nodes": nodes})
 
     def trace(self, run: str, steps: int, ranks: str | list[int] = "all") -> answers.Traced:
         """Have the next steps traced."""
         body = {"steps": steps, "ranks": ranks}
-        return self._json("POST", f"runs/{_part(run)}/trace", answers.Traced, json=body)
+        return self.call("POST", f"runs/{_part(run)}/trace", answers.Traced, json=body)
 
     def open_app(self, run: str, port: int | None = None, rank: int = 0) -> answers.OpenedApp:
         """Return an address that opens a port of the run in a browser, once; without a port its notebook."""
-        return self._json("POST", f"runs/{_part(run)}/apps", answers.OpenedApp, json={"port": port, "rank": rank})
+        return self.call("POST", f"runs/{_part(run)}/apps", answers.OpenedApp, json={"port": port, "rank": rank})
 
     def rewind(self, run: str, *, to: int, first: int, last: int) -> run_answers.Run:
         """Have the run go back to step ``to``, and leave out the batches of the steps from ``first`` to ``last``."""
         body = {"to": to, "first": first, "last": last}
-        return self._json("POST", f"runs/{_part(run)}/rewind", run_answers.Run, json=body)
+        return self.call("POST", f"runs/{_part(run)}/rewind", run_answers.Run, json=body)
 
     def exclude_node(self, run: str, node: str) -> run_answers.Run:
         """Have the run save and go on without the node of this name."""
-        return self._json("POST", f"runs/{_part(run)}/exclude-node", run_answers.Run, json={"node": node})
+        return self.call("POST", f"runs/{_part(run)}/exclude-node", run_answers.Run, json={"node": node})
 
     def import_sweep(self, sweep: JsonObject, study: Study) -> answers.MadeSweep:
         """Start a sweep whose first trials are those of the study."""
         body = {"sweep": sweep, "study": to_builtins(study)}
-        return self._json("POST", "sweeps/import", answers.MadeSweep, json=body, timeout=SUBMIT_S)
+        return self.call("POST", "sweeps/import", answers.MadeSweep, json=body, timeout=SUBMIT_S)
 
     def sweep_study(self, sweep: str) -> Study:
         """Return the finished trials of a sweep."""
-        return convert(self._json("GET", f"sweeps/{_part(sweep)}/study", Study, timeout=SUBMIT_S), Study)
+        return convert(self.call("GET", f"sweeps/{_part(sweep)}/study", Study, timeout=SUBMIT_S), Study)
 
     def sweep_importance(self, sweep: str) -> sweep_answers.Importance:
         """Return how much each field of a sweep matters."""
-        return self._json("GET", f"sweeps/{_part(sweep)}/importance", sweep_answers.Importance)
+        return self.call("GET", f"sweeps/{_part(sweep)}/importance", sweep_answers.Importance)
 
     def replay(self, sweep: str, number: int) -> run_answers.Run:
         """Launch what led to a trial of a population as one run."""
-        return self._json("POST", f"sweeps/{_part(sweep)}/trials/{number}/replay", run_answers.Run)
+        return self.call("POST", f"sweeps/{_part(sweep)}/trials/{number}/replay", run_answers.Run)
 
     def delete(self, run: str) -> None:
-        self._json("DELETE", f"runs/{_part(run)}", answers.Empty)
+        self.call("DELETE", f"runs/{_part(run)}", answers.Empty)
 
     def file_list(self, run: str) -> answers.FileList:
         """Return what the run has left in its output folder, and what waits on nodes for a decision."""
-        return self._json("GET", f"runs/{_part(run)}/files", answers.FileList)
+        return self.call("GET", f"runs/{_part(run)}/files", answers.FileList)
 
     def send_leftovers(self, run: str) -> answers.FileList:
         """Let the nodes send what the run has left in their working folders; return the list as ``file_list`` does."""
-        return self._json("POST", f"runs/{_part(run)}/leftovers", answers.FileList, json={"decision": "upload"})
+        return self.call("POST", f"runs/{_part(run)}/leftovers", answers.FileList, json={"decision": "upload"})
 
     @contextmanager
     def file(self, run: str, path: str, first: int = 0, tag: str = "") -> Iterator[httpx.Response]:
@@ -127,48 +125,48 @@ class Client(Connection):
 
     def upload_bundle(self, data: bytes, project: str) -> answers.Bundle:
         headers = {"Content-Type": "application/gzip"}
-        return self._json("POST", "bundles", answers.Bundle, params={"project": project}, content=data, headers=headers)
+        return self.call("POST", "bundles", answers.Bundle, params={"project": project}, content=data, headers=headers)
 
     # Sweeps
 
     def start_sweep(self, sweep: JsonObject) -> sweep_answers.Sweep:
-        return self._json("POST", "sweeps", sweep_answers.Sweep, json=sweep, timeout=SUBMIT_S)
+        return self.call("POST", "sweeps", sweep_answers.Sweep, json=sweep, timeout=SUBMIT_S)
 
     def preview_sweep(self, sweep: JsonObject) -> sweep_answers.SweepPreview:
         """Return how many trials it would have, what they cost, and which cannot run."""
-        return self._json("POST", "sweeps/preview", sweep_answers.SweepPreview, json=sweep, timeout=SUBMIT_S)
+        return self.call("POST", "sweeps/preview", sweep_answers.SweepPreview, json=sweep, timeout=SUBMIT_S)
 
     def sweeps(self, **filters: QueryValue) -> Iterator[sweep_answers.SweepItem]:
         return self._pages("sweeps", filters, sweep_answers.SweepItem)
 
     def sweep(self, sweep: str) -> sweep_answers.Sweep:
-        return self._json("GET", f"sweeps/{_part(sweep)}", sweep_answers.Sweep)
+        return self.call("GET", f"sweeps/{_part(sweep)}", sweep_answers.Sweep)
 
     def act_on_sweep(self, sweep: str, verb: str) -> sweep_answers.Sweep:
         """Ask for ``stop``, ``pause`` or ``resume``."""
-        return self._json("POST", f"sweeps/{_part(sweep)}/{verb}", sweep_answers.Sweep, json={})
+        return self.call("POST", f"sweeps/{_part(sweep)}/{verb}", sweep_answers.Sweep, json={})
 
     def add_trial(self, sweep: str, parameters: JsonObject) -> sweep_answers.Sweep:
-        return self._json("POST", f"sweeps/{_part(sweep)}/trials", sweep_answers.Sweep, json={"parameters": parameters})
+        return self.call("POST", f"sweeps/{_part(sweep)}/trials", sweep_answers.Sweep, json={"parameters": parameters})
 
     def promote_trial(self, sweep: str, number: int) -> sweep_answers.Sweep:
-        return self._json("POST", f"sweeps/{_part(sweep)}/trials/{number}/promote", sweep_answers.Sweep, json={})
+        return self.call("POST", f"sweeps/{_part(sweep)}/trials/{number}/promote", sweep_answers.Sweep, json={})
 
     def launch_trial(self, sweep: str, number: int | None = None, seeds: int = 3) -> sweep_answers.Launched:
         """Launch a trial's parameters (None: the best one's) as so many runs with different seeds."""
         body = {"number": number, "seeds": seeds}
-        return self._json("POST", f"sweeps/{_part(sweep)}/launch", sweep_answers.Launched, json=body)
+        return self.call("POST", f"sweeps/{_part(sweep)}/launch", sweep_answers.Launched, json=body)
 
     # Runs that were logged outside of Trainyard
 
     def send_local_run(self, local_id: str, document: answers.LocalRunBody) -> answers.LocalRun:
         """Make or find the run of a local id; return ``run`` and the ``watermarks`` of its processes."""
-        return self._json("PUT", f"runs/local/{_part(local_id)}", answers.LocalRun, json=document)
+        return self.call("PUT", f"runs/local/{_part(local_id)}", answers.LocalRun, json=document)
 
     def send_frames(self, run: str, data: bytes) -> answers.Watermarks:
         """Send frames of spools, byte for byte. They are numbered: a repeat changes nothing."""
         headers = {"Content-Type": "application/octet-stream"}
-        return self._json(
+        return self.call(
             "POST", f"runs/{_part(run)}/frames", answers.Watermarks, content=data, headers=headers, is_numbered=True
         )
 
@@ -178,7 +176,7 @@ class Client(Connection):
         Raises OSError where it cannot be read."""
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(file.stat().st_size)}
         place = f"runs/{_part(run)}/files/{quote(path)}"
-        self._json("PUT", place, answers.Empty, content=Content(file), headers=headers, timeout=SUBMIT_S)
+        self.call("PUT", place, answers.Empty, content=Content(file), headers=headers, timeout=SUBMIT_S)
 
     # Records of a run
 
@@ -198,10 +196,10 @@ class Client(Connection):
 
     def media_steps(self, run: str, name: str, labels: dict[str, str]) -> answers.MediaSteps:
         query = {"name": name, "labels": json.dumps(labels)}
-        return self._json("GET", f"runs/{_part(run)}/media/steps", answers.MediaSteps, params=query)
+        return self.call("GET", f"runs/{_part(run)}/media/steps", answers.MediaSteps, params=query)
 
     def medium(self, run: str, medium: int) -> answers.Medium:
-        return self._json("GET", f"runs/{_part(run)}/media/{medium}", answers.Medium)
+        return self.call("GET", f"runs/{_part(run)}/media/{medium}", answers.Medium)
 
     def medium_file(self, run: str, medium: int) -> bytes:
         return self._whole(f"runs/{_part(run)}/media/{medium}/file", {})
@@ -209,35 +207,35 @@ class Client(Connection):
     def attempts(self, run: str) -> Iterator[answers.Attempt]:
         return self._pages(f"runs/{_part(run)}/attempts", {}, answers.Attempt)
 
-    def checkpoints(self, run: str) -> Iterator[data_answers.Checkpoint]:
-        return self._pages(f"runs/{_part(run)}/checkpoints", {}, data_answers.Checkpoint)
+    def checkpoints(self, run: str) -> Iterator[people_answers.Checkpoint]:
+        return self._pages(f"runs/{_part(run)}/checkpoints", {}, people_answers.Checkpoint)
 
     def logs(self, run: str, **query: QueryValue) -> answers.LogPage:
-        return self._json("GET", f"runs/{_part(run)}/logs", answers.LogPage, params=given(query))
+        return self.call("GET", f"runs/{_part(run)}/logs", answers.LogPage, params=given(query))
 
     def search_logs(self, run: str, **query: QueryValue) -> answers.FoundLines:
-        return self._json("GET", f"runs/{_part(run)}/logs/search", answers.FoundLines, params=given(query))
+        return self.call("GET", f"runs/{_part(run)}/logs/search", answers.FoundLines, params=given(query))
 
     def log_line(self, run: str, line: str) -> answers.LogLine:
         """Return one line, whole."""
-        return self._json("GET", f"runs/{_part(run)}/logs/line", answers.LogLine, params={"id": line})
+        return self.call("GET", f"runs/{_part(run)}/logs/line", answers.LogLine, params={"id": line})
 
     # Data by name
 
-    def datasets(self, **filters: QueryValue) -> Iterator[data_answers.Dataset]:
-        return self._pages("datasets", filters, data_answers.Dataset)
+    def datasets(self, **filters: QueryValue) -> Iterator[people_answers.Dataset]:
+        return self._pages("datasets", filters, people_answers.Dataset)
 
     def dataset(self, dataset: str) -> answers.DatasetWithFacts:
-        return self._json("GET", f"datasets/{_part(dataset)}", answers.DatasetWithFacts)
+        return self.call("GET", f"datasets/{_part(dataset)}", answers.DatasetWithFacts)
 
     def add_dataset(self, document: answers.DatasetBody) -> answers.DatasetWithFacts:
-        return self._json("POST", "datasets", answers.DatasetWithFacts, json=document)
+        return self.call("POST", "datasets", answers.DatasetWithFacts, json=document)
 
     def check_dataset(self, dataset: str) -> answers.DatasetWithFacts:
-        return self._json("POST", f"datasets/{_part(dataset)}/check", answers.DatasetWithFacts, json={})
+        return self.call("POST", f"datasets/{_part(dataset)}/check", answers.DatasetWithFacts, json={})
 
     def delete_dataset(self, dataset: str) -> None:
-        self._json("DELETE", f"datasets/{_part(dataset)}", answers.Empty)
+        self.call("DELETE", f"datasets/{_part(dataset)}", answers.Empty)
 
     # Clusters and nodes
 
@@ -248,42 +246,42 @@ class Client(Connection):
         return self._pages("nodes", filters, machine_answers.Node)
 
     def act_on_node(self, node: str, verb: str) -> machine_answers.Node:
-        return self._json("POST", f"nodes/{_part(node)}/{verb}", machine_answers.Node, json={})
+        return self.call("POST", f"nodes/{_part(node)}/{verb}", machine_answers.Node, json={})
 
     def check_cluster(self, cluster: str) -> machine_answers.Preflight:
         """Have the cluster's nodes checked; ``preflight`` returns what they found once they have."""
-        return self._json("POST", f"clusters/{_part(cluster)}/preflight", machine_answers.Preflight, json={})
+        return self.call("POST", f"clusters/{_part(cluster)}/preflight", machine_answers.Preflight, json={})
 
     def check_run(self, run: str) -> machine_answers.Preflight:
         """Have the nodes of the run's newest attempt checked."""
-        return self._json("POST", f"runs/{_part(run)}/preflight", machine_answers.Preflight, json={})
+        return self.call("POST", f"runs/{_part(run)}/preflight", machine_answers.Preflight, json={})
 
     def preflights(self, cluster: str) -> Iterator[machine_answers.Preflight]:
         """Yield the preflights of a cluster that somebody asked for, the newest first."""
         return self._pages(f"clusters/{_part(cluster)}/preflights", {}, machine_answers.Preflight)
 
     def create_token(self, name: str, expires_at: str | None = None) -> answers.NewToken:
-        return self._json("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})
+        return self.call("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})
 
     def secrets(self, project: str | None) -> Iterator[people_answers.Secret]:
         """Yield the secrets of a project, or without one our own: everything but their values."""
         return self._pages(_secrets_of(project), {}, people_answers.Secret)
 
     def set_secret(self, name: str, value: str, project: str | None) -> None:
-        self._json("PUT", f"{_secrets_of(project)}/{_part(name)}", answers.Empty, json={"value": value})
+        self.call("PUT", f"{_secrets_of(project)}/{_part(name)}", answers.Empty, json={"value": value})
 
     def delete_secret(self, name: str, project: str | None) -> None:
-        self._json("DELETE", f"{_secrets_of(project)}/{_part(name)}", answers.Empty)
+        self.call("DELETE", f"{_secrets_of(project)}/{_part(name)}", answers.Empty)
 
     def rotate_secrets_key(self) -> people_answers.Rotated:
-        return self._json("POST", "secrets/rotate-key", people_answers.Rotated, json={}, timeout=SUBMIT_S)
+        return self.call("POST", "secrets/rotate-key", people_answers.Rotated, json={}, timeout=SUBMIT_S)
 
-    def audit(self, limit: int, **filters: QueryValue) -> list[audit_answers.AuditRow]:
+    def audit(self, limit: int, **filters: QueryValue) -> list[people_answers.AuditRow]:
         """Return the newest acts."""
-        return list(islice(self._pages("audit", {**filters, "limit": min(limit, 200)}, audit_answers.AuditRow), limit))
+        return list(islice(self._pages("audit", {**filters, "limit": min(limit, 200)}, people_answers.AuditRow), limit))
 
-    def verify_audit(self) -> audit_answers.Verdict:
-        return self._json("GET", "audit/verify", audit_answers.Verdict, timeout=SUBMIT_S)
+    def verify_audit(self) -> people_answers.Verdict:
+        return self.call("GET", "audit/verify", people_answers.Verdict, timeout=SUBMIT_S)
 
     def export_audit(self, form: str, **filters: QueryValue) -> Iterator[str]:
         """Yield the export as it comes: in parts that may end in the middle of a line."""
@@ -293,7 +291,7 @@ class Client(Connection):
         return self._pages("projects", {}, answers.Project)
 
     def me(self) -> answers.Me:
-        return self._json("GET", "me", answers.Me)
+        return self.call("GET", "me", answers.Me)
 
 
 def _secrets_of(project: str | None) -> str:

@@ -88,14 +88,26 @@ class Connection:
         self._http.close()
 
     def call(self, method: str, path: str, kind: type[T], **request: Any) -> T:
-        """Send a request of a family of calls that has a module of its own, and return the checked answer."""
-        return self._json(method, path, kind, **request)
+        """Send a request, and return the checked answer itself, with the fields that ``kind`` does not name."""
+        headers = dict(request.pop("headers", {}))
+        if not request.pop("is_numbered", False) and method == "POST":
+            headers["Idempotency-Key"] = uuid.uuid4().hex  # the server does it once, however often we ask
+        response = self._answer(method, path, headers=headers, **request)
+        try:
+            found = response.json() if response.content else {}
+            convert(found, kind)
+        except ValueError as error:
+            why = f": {error}" if isinstance(error, BadDocument) else ""
+            raise ApiError(response.status_code, f"{self.url} does not answer as Trainyard does{why}", []) from None
+        return cast(T, found)
 
     @contextmanager
-    def open(self, place: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+    def open(
+        self, place: str, headers: Mapping[str, str] | None = None, query: Mapping[str, QueryValue] | None = None
+    ) -> Iterator[httpx.Response]:
         """Open an answer that is read while it comes."""
         try:
-            with self._http.stream("GET", place, headers=headers) as response:
+            with self._http.stream("GET", place, headers=headers, params=given(query or {})) as response:
                 if response.is_error or response.is_redirect:
                     response.read()
                     raise error_of(response)
@@ -106,7 +118,7 @@ class Connection:
     def _pages(self, path: str, filters: Mapping[str, QueryValue], kind: type[T]) -> Iterator[T]:
         query = given(filters)
         while True:
-            page = self._json("GET", path, answers.Page[kind], params=query)  # type: ignore[valid-type]
+            page = self.call("GET", path, answers.Page[kind], params=query)  # type: ignore[valid-type]
             yield from page["items"]
             following = page.get("next")
             if not following:
@@ -114,41 +126,22 @@ class Connection:
             query["cursor"] = following
 
     def _texts(self, path: str, query: Mapping[str, QueryValue]) -> Iterator[str]:
-        try:
-            with self._http.stream("GET", path, params=given(query)) as response:
-                if response.is_error or response.is_redirect:
-                    response.read()
-                    raise error_of(response)
-                yield from response.iter_text()
-        except httpx.TransportError as error:
-            raise Unreachable(f"cannot read from {self.url}: {error}") from None
+        with self.open(path, query=query) as response:
+            yield from response.iter_text()
 
     def _whole(self, path: str, query: Mapping[str, QueryValue]) -> bytes:
-        response = self._answer("GET", path, params=given(query), timeout=LONG_ANSWER_S)
-        if response.is_error or response.is_redirect:
-            raise error_of(response)
-        return response.content
-
-    def _json(self, method: str, path: str, kind: type[T], **request: Any) -> T:
-        headers = dict(request.pop("headers", {}))
-        if not request.pop("is_numbered", False) and method == "POST":
-            headers["Idempotency-Key"] = uuid.uuid4().hex  # the server does it once, however often we ask
-        response = self._answer(method, path, headers=headers, **request)
-        if response.is_error or response.is_redirect:
-            raise error_of(response)
-        try:
-            return _checked(response.json() if response.content else {}, kind)
-        except ValueError as error:
-            why = f": {error}" if isinstance(error, BadDocument) else ""
-            raise ApiError(response.status_code, f"{self.url} does not answer as Trainyard does{why}", []) from None
+        return self._answer("GET", path, params=given(query), timeout=LONG_ANSWER_S).content
 
     def _answer(self, method: str, path: str, **request: Any) -> httpx.Response:
         for wait_s in (*RETRY_AFTER_S, None):
             try:
                 response = self._http.request(method, path, **request)
                 if response.status_code not in (429, 502, 503, 504) or wait_s is None:
+                    if response.is_error or response.is_redirect:
+                        raise error_of(response)
                     return response
-                wait_s = max(wait_s, _asked_wait_s(response))
+                asked = response.headers.get("Retry-After", "") if response.status_code == 429 else ""
+                wait_s = max(wait_s, min(float(asked), LONGEST_WAIT_S) if asked.isdecimal() else 0.0)
             except (httpx.TransportError, httpx.InvalidURL) as error:
                 # Nobody listens: a second try finds the same, unless a server is just being restarted.
                 if wait_s is None or isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
@@ -156,13 +149,6 @@ class Connection:
                     raise Unreachable(why or f"cannot reach {self.url}: {error}") from None
             time.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
-
-
-def _checked(found: Any, kind: type[T]) -> T:
-    """Return the answer itself, with the fields that the type does not name, once it has those that the type names.
-    Raises BadDocument."""
-    convert(found, kind)
-    return cast(T, found)
 
 
 def given(query: Mapping[str, QueryValue]) -> dict[str, QueryValue]:
@@ -174,18 +160,8 @@ def error_of(response: httpx.Response) -> ApiError:
         problem = response.json()
     except ValueError:
         problem = None
-    if not isinstance(problem, dict):
-        problem = {}
-    errors = [
-        Problem(str(one.get("path", "")), str(one.get("message", "")))
-        for one in problem.get("errors") or []
-        if isinstance(one, dict)
-    ]
+    problem = problem if isinstance(problem, dict) else {}
+    found = [one for one in problem.get("errors") or [] if isinstance(one, dict)]
+    errors = [Problem(str(one.get("path", "")), str(one.get("message", ""))) for one in found]
     detail = problem.get("detail") or problem.get("title") or f"the server answers {response.status_code}"
     return ApiError(response.status_code, str(detail), errors)
-
-
-def _asked_wait_s(response: httpx.Response) -> float:
-    """Return how long the server asks a client to wait that sends too much, within reason."""
-    asked = response.headers.get("Retry-After", "")
-    return min(float(asked), LONGEST_WAIT_S) if response.status_code == 429 and asked.isdecimal() else 0.0

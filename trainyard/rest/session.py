@@ -4,14 +4,13 @@ import json
 import os
 import socket
 import ssl
-import struct
 import threading
 from collections.abc import Iterator
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from trainyard.contract.base import BadDocument, convert, encode
-from trainyard.contract.sessions import FRAME_BYTES, WINDOW_BYTES, FrameKind, SessionEnd, SessionWish
+from trainyard.contract.sessions import CHANNEL, FRAME_BYTES, NUMBER, WINDOW_BYTES, FrameKind, SessionEnd, SessionWish
 from trainyard.rest.client import Client
 from trainyard.rest.config import load
 from trainyard.rest.connection import ApiError
@@ -20,9 +19,6 @@ from trainyard.rest.trust import authorities_file
 MAX_MESSAGE_BYTES = 16 << 20
 CONNECT_S = 15.0
 TAKEN_EVERY_BYTES = 32 * 1024
-NUMBER = struct.Struct(">Q")
-CHANNEL = struct.Struct(">I")
-SIZE = struct.Struct(">HH")
 
 
 # A WebSocket from a terminal to the server. It does not use proxies, and follows no redirect: it carries a token.

@@ -214,7 +214,10 @@ def plain(value: Any, depth: int = 0) -> Any:
         made: JsonObject = {}
         for key, one in value.items():
             *above, last = [part for part in _text(key).split(".") if part] or ["_"]
-            _merge(_nested(above, {last: plain(one, depth + 1)}), made, "", allow_change=False)
+            inner: JsonObject = {last: plain(one, depth + 1)}
+            for part in reversed(above):
+                inner = {part: inner}
+            _merge(inner, made, "", allow_change=False)
         return made
     if isinstance(value, enum.Enum):
         return plain(value.value, depth + 1)
@@ -232,12 +235,6 @@ def plain(value: Any, depth: int = 0) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value), depth + 1)
     return os.fspath(value) if isinstance(value, os.PathLike) else _text(value)
-
-
-def _nested(above: list[str], inner: JsonObject) -> JsonObject:
-    for key in reversed(above):
-        inner = {key: inner}
-    return inner
 
 
 def _merge(given: JsonObject, into: JsonObject, path: str, *, allow_change: bool) -> None:

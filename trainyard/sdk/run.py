@@ -19,7 +19,7 @@ from time import time as clock
 from types import TracebackType
 from typing import Any, Self, get_args
 
-from trainyard.contract.records import YEAR_3000, AnyRecord, Begin, LossCounts, decode_record, encode_record, record_of
+from trainyard.contract.records import YEAR_3000, AnyRecord, LossCounts, decode_record, encode_record, record_of
 from trainyard.formats.media import Text
 from trainyard.sdk import local_run as local
 from trainyard.sdk import saving, streaming
@@ -421,7 +421,7 @@ class Run:
         self._num_pending = 0
         self._is_asleep = True
         self._writing = threading.RLock()
-        self._outbox = Outbox(self.folder, self._begin)
+        self._outbox = Outbox(self.folder, lambda: local.begin_record(self.name, self.local_id, self.project))
         self._media = MediaQueue(self._lock, lambda: self._outbox.num_data_bytes)
         self._thread: threading.Thread | None = None
         self._stream: streaming.Stream | None = None
@@ -446,7 +446,9 @@ class Run:
                 self._warn("thread", f"points are written at the end only: {error}")
             if self._is_sent:
                 self._stream = streaming.begin(self.folder, self.local_id, self._warn)
-            self._end_with_multiprocessing()
+            # Children of multiprocessing leave by ``os._exit``, which skips atexit but not these finalizers.
+            if (util := sys.modules.get("multiprocessing.util")) is not None:
+                util.Finalize(None, self._end, args=("exit",), exitpriority=0)
         self._wake.set()
 
     def _serve(self) -> None:
@@ -498,8 +500,12 @@ class Run:
         with self._writing:
             try:
                 self._outbox.write(self._count_written)
-                self._say_if_full()
-                self._outbox.report_losses(self._losses(), is_last=is_last)
+                if self.num_refused_points != self._outbox.num_refused_points:
+                    self.num_refused_points = self._outbox.num_refused_points
+                    full = f"the spool in {self.folder} is at its limit; points are dropped until some is shipped"
+                    self._warn("limit", full)
+                losses = LossCounts(self.num_lost_points, self.num_bad_values, self.num_refused_points)
+                self._outbox.report_losses(losses, is_last=is_last)
             except OSError as error:
                 self._warn("disk", f"the spool in {self.folder} cannot be written ({error}); training goes on")
                 return False
@@ -508,17 +514,6 @@ class Run:
     def _count_written(self, num_points: int) -> None:
         with self._lock:
             self._num_pending -= num_points
-
-    def _say_if_full(self) -> None:
-        if self.num_refused_points != self._outbox.num_refused_points:
-            self.num_refused_points = self._outbox.num_refused_points
-            self._warn("limit", f"the spool in {self.folder} is at its limit; points are dropped until some is shipped")
-
-    def _losses(self) -> LossCounts:
-        return LossCounts(self.num_lost_points, self.num_bad_values, self.num_refused_points)
-
-    def _begin(self) -> Begin:
-        return local.begin_record(self.name, self.local_id, self.project)
 
     def _end(self, reason: str) -> None:
         with self._lock:
@@ -565,9 +560,3 @@ class Run:
         if self._media:
             self._warn("media", "what was logged last could not be encoded in time; it is lost")
             self.num_lost_points += len(self._media)
-
-    def _end_with_multiprocessing(self) -> None:
-        """Children of multiprocessing leave by ``os._exit``, which skips atexit but not these finalizers."""
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None:
-            util.Finalize(None, self._end, args=("exit",), exitpriority=0)

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Self
@@ -135,12 +136,7 @@ class Sender:
     def start(cls, folder: Path, local_id: str, warn: Warn) -> Self:
         """Raises NotConfigured, Unreachable for what is no address, and RuntimeError where there is no thread."""
         found = config.load()
-        client = Client(
-            found.url,
-            found.token,
-            timeout_s=REQUEST_TIMEOUT_S,
-            renew=lambda: config.renewed_token(found.url, found.token),
-        )
+        client = Client(*found, timeout_s=REQUEST_TIMEOUT_S, renew=partial(config.renewed_token, *found))
         sender = cls(client, folder, local_id, warn)
         with contextlib.suppress(OSError):  # as on a disk that is full: then it is tried again
             folder.mkdir(parents=True, exist_ok=True)
@@ -194,9 +190,8 @@ class Sender:
         try:
             self._send()
         except (ApiError, Unreachable, sync.Gone, sync.Stuck, OSError) as error:
-            self._is_hopeless = isinstance(error, sync.Gone) or (
-                isinstance(error, ApiError) and error.status in HOPELESS
-            )
+            is_refused = isinstance(error, ApiError) and error.status in HOPELESS
+            self._is_hopeless = is_refused or isinstance(error, sync.Gone)
             self._fail(f"{error}")
         except Exception as error:  # a fault of ours is no reason to disturb the training
             self._is_hopeless = True
@@ -227,7 +222,7 @@ class Sender:
         for spool in run.spools.values():
             reader = self._readers[spool.producer]
             had_ended = reader.has_ended
-            for _ in sync.batches(self._client, self.run_id, spool, reader, is_patient=False):
+            for _ in sync.batches(self._client, self.run_id, spool, reader, waits=()):
                 if time.monotonic() > self._deadline:
                     raise Unreachable("it takes too long")
             has_news |= reader.has_ended and not had_ended
@@ -240,7 +235,7 @@ class Sender:
             self._announce(run)
 
     def _announce(self, run: sync.LocalRun) -> None:
-        answer = sync.announce(self._client, run, is_patient=False, is_live=not self._closing.is_set())
+        answer = sync.announce(self._client, run, waits=(), is_live=not self._closing.is_set())
         is_new = not self.run_id
         self.run_id = str(answer["run"]["id"])
         self._announced_at = time.monotonic()

@@ -63,10 +63,6 @@ class LocalSpool:
         paths = [spool_path(self.folder, self.producer, number) for number in self.numbers]
         return sum(path.stat().st_size for path in paths if path.exists())
 
-    @property
-    def restart(self) -> int:
-        return self.begin.restart
-
     def last(self) -> RawFrame | None:
         """Return the last whole frame that there is now, whatever is damaged before it."""
         numbers = self.numbers
@@ -75,9 +71,6 @@ class LocalSpool:
         while found := reader.read(READ_BYTES, numbers, is_over=True):
             last = next((frame for frame in reversed(found) if frame.kind != "damaged"), last)
         return last
-
-    def is_behind(self, other: LocalSpool) -> bool:
-        return self.producer != other.producer and self.begin.at >= other.begin.at
 
     @property
     def over_at(self) -> float:
@@ -105,11 +98,11 @@ class LocalRun:
 
     @property
     def first(self) -> LocalSpool:
-        return min(self.spools.values(), key=lambda spool: _seconds(spool.begin.at) or 0.0)
+        return min(self.spools.values(), key=lambda spool: seconds(spool.begin.at) or 0.0)
 
     @property
     def name(self) -> str:
-        named = sorted(self.spools.values(), key=lambda spool: _seconds(spool.begin.at) or 0.0)
+        named = sorted(self.spools.values(), key=lambda spool: seconds(spool.begin.at) or 0.0)
         texts = [spool.begin.name for spool in named]
         return clean_name(next(filter(None, texts), "")) or clean_name(PurePath(self.script).name) or "local run"
 
@@ -142,7 +135,7 @@ class LocalRun:
             "name": self.name,
             "project": project or self.project,
             "script": self.script[:500],
-            "host": _host(self.first.begin),
+            "host": self.first.begin.host[:255],
             "processes": {
                 producer: _process(spool, self._is_replaced(spool)) for producer, spool in self.spools.items()
             },
@@ -154,10 +147,11 @@ class LocalRun:
     def _is_replaced(self, spool: LocalSpool) -> bool:
         """Return whether another process took this one's place: its launcher restarted it, or it was killed or failed
         and a person started it again under the same id."""
-        later = [one for one in self.spools.values() if one.begin.rank == spool.begin.rank and one.is_behind(spool)]
-        if spool.begin.rank >= 0 and any(one.restart > spool.restart for one in later):
+        mine, others = spool.begin, [one.begin for one in self.spools.values() if one.producer != spool.producer]
+        later = [one for one in others if one.rank == mine.rank and one.at >= mine.at]
+        if mine.rank >= 0 and any(one.restart > mine.restart for one in later):
             return True
-        return bool(later) and max(one.begin.at for one in later) >= spool.over_at  # which reads the spool
+        return bool(later) and max(one.at for one in later) >= spool.over_at  # which reads the spool
 
 
 class Sent(NamedTuple):
@@ -183,7 +177,7 @@ def find(folder: Path) -> list[LocalRun]:
             twin = run.spools.get(producer)
             if twin is None or twin.num_bytes < spool.num_bytes:  # of copies the one that has more
                 run.spools[producer] = spool
-    return sorted(found.values(), key=lambda run: _seconds(run.first.begin.at) or 0.0)
+    return sorted(found.values(), key=lambda run: seconds(run.first.begin.at) or 0.0)
 
 
 def send(
@@ -223,14 +217,13 @@ def announce(
     *,
     project: str | None = None,
     again: bool = False,
-    is_patient: bool = True,
+    waits: Sequence[float] = PATIENCE_S,
     is_live: bool = False,
 ) -> answers.LocalRun:
     """Tell the server of the run and its processes; return ``run`` and ``watermarks``. Raises as ``send`` does.
 
     ``is_live``: one of them is at work now; the server takes it as the run's heartbeat.
     """
-    waits = PATIENCE_S if is_patient else ()
     if not again and (noted := _noted(run, client.url)) and not _exists(client, noted, waits):
         raise Gone(f"{run.name} was sent before as {noted}, which is not on the server any more, or not for you")
     document = run.document(project, is_live=is_live)
@@ -240,14 +233,13 @@ def announce(
 
 
 def batches(
-    client: Client, run_id: str, spool: LocalSpool, reader: SpoolReader, *, is_patient: bool = True
+    client: Client, run_id: str, spool: LocalSpool, reader: SpoolReader, waits: Sequence[float] = PATIENCE_S
 ) -> Iterator[list[bytes]]:
     """Send one process's frames from where the reader is, and yield each batch when it is stored.
 
     Ends where the spool ended when this began (before a torn tail): whoever still writes is not chased for ever.
     """
     last = spool.last()
-    waits = PATIENCE_S if is_patient else ()
     while last is not None and reader.sequence < last.sequence:
         # A frame that looks torn is not waited for: a whole frame follows it, so its writer has gone on.
         found = reader.read(BATCH_BYTES, spool.numbers) or reader.read(1, spool.numbers, is_over=True)
@@ -268,7 +260,11 @@ def send_files(client: Client, run: LocalRun, run_id: str, waits: Sequence[float
     known = {one["path"]: one for one in client.file_list(run_id)["items"]} if found else {}
     for path, file in found.items():
         stat, has, why = file.stat(), known.get(path), ""
-        if has and has["size_bytes"] == stat.st_size and _moment(has["modified_at"]) > stat.st_ctime:
+        if (
+            has
+            and has["size_bytes"] == stat.st_size
+            and datetime.fromisoformat(has["modified_at"]).timestamp() > stat.st_ctime
+        ):
             yield path, 0, ""
             continue
         try:
@@ -278,10 +274,6 @@ def send_files(client: Client, run: LocalRun, run_id: str, waits: Sequence[float
                 raise
             why = f"the file {path} was not taken: {error.detail}"
         yield path, stat.st_size, why
-
-
-def _moment(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
 
 
 def patiently(ask: Callable[[], T], waits: Sequence[float]) -> T:
@@ -315,9 +307,9 @@ def _process(spool: LocalSpool, is_replaced: bool) -> answers.LocalProcess:
     reason = end.reason if end else ""
     return {
         "rank": spool.begin.rank,
-        "host": _host(spool.begin),
-        "began_at": _seconds(spool.begin.at),
-        "ended_at": _seconds(end.at) if end else None,
+        "host": spool.begin.host[:255],
+        "began_at": seconds(spool.begin.at),
+        "ended_at": seconds(end.at) if end else None,
         "error": reason.removeprefix(local.ERROR)[:500] if reason.startswith(local.ERROR) else "",
         "is_interrupted": reason == local.INTERRUPTED,
         "is_replaced": is_replaced,
@@ -361,11 +353,7 @@ def clean_name(text: str) -> str:
     return "".join(char for char in without_hidden(text) if char.isprintable() and char not in "<>").strip()[:MAX_NAME]
 
 
-def _host(begin: Begin) -> str:
-    return begin.host[:255]
-
-
-def _seconds(at: float) -> float | None:
+def seconds(at: float) -> float | None:
     """Return a time as the server takes it; None for one that it does not take."""
     return at if 0 <= at <= YEAR_3000 else None
 

@@ -63,7 +63,8 @@ def _allowed(limit: Limit) -> str:
 
 def _row(field: FieldInfo) -> str:
     if field.path == "task.recipe":
-        return f"| `task.recipe` | required | {' '.join(_meanings(field))} |"
+        meanings = [f"`{task}`: {fields_of(task)[field.path].help}" for task in field.tasks]
+        return f"| `task.recipe` | required | {' '.join(meanings)} |"
     meaning = " ".join([*_whose(field), field.help, *_needs(field)])
     return f"| `{field.path}` | {_by_kind(field, _values)} | {meaning} |"
 
@@ -74,10 +75,6 @@ def _by_kind(field: FieldInfo, words: Callable[[FieldInfo], str]) -> str:
     if len(set(found.values())) == 1:
         return found[field.tasks[0]]
     return "; ".join(f"{task}: {said}" for task, said in found.items())
-
-
-def _meanings(field: FieldInfo) -> list[str]:
-    return [f"`{task}`: {fields_of(task)[field.path].help}" for task in field.tasks]
 
 
 def _whose(field: FieldInfo) -> list[str]:

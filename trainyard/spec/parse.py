@@ -142,14 +142,8 @@ def _accepted_at(kind: type[BaseModel], path: str = "") -> dict[str, list[str]]:
     for name, info in kind.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             accepted |= _accepted_at(info.annotation, f"{path}.{name}" if path else name)
-        entry = _entry_of(info.annotation)
-        if entry is not None:
+        entry = get_args(info.annotation)[0] if get_origin(info.annotation) is list else None
+        if isinstance(entry, type) and issubclass(entry, BaseModel):  # a list of maps
             for number in range(MOST_RULES):
                 accepted |= _accepted_at(entry, f"{path}.{name}.{number}" if path else f"{name}.{number}")
     return accepted | ({"resources.nodes": list(NodeRange.model_fields)} if not path else {})
-
-
-def _entry_of(annotation: object) -> type[BaseModel] | None:
-    """Return the type of the maps in a list of them."""
-    entry = get_args(annotation)[0] if get_origin(annotation) is list else None
-    return entry if isinstance(entry, type) and issubclass(entry, BaseModel) else None

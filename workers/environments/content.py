@@ -74,7 +74,7 @@ def read_content(section: EnvironmentSection, code: Path) -> Content:
     elif section.kind == "conda":
         reader.take(section.conda, f"{SECTION}.conda")
     elif section.container.file:
-        reader.take_containerfile(section.container.file)
+        reader.needs_code = _COPIES.search(reader.take(section.container.file, f"{SECTION}.container.file")) is not None
     return Content(section, reader.files, reader.needs_code)
 
 
@@ -132,9 +132,6 @@ class _Reader:
             raise BadEnvironment(f"{field}: {name} has no [project] table, whose dependencies are installed.")
         wanted = project.get("dependencies", [])
         self.needs_code = "dependencies" in project.get("dynamic", []) or any(is_local(str(one)) for one in wanted)
-
-    def take_containerfile(self, name: str) -> None:
-        self.needs_code = _COPIES.search(self.take(name, f"{SECTION}.container.file")) is not None
 
     def _read(self, name: str, field: str) -> str:
         try:

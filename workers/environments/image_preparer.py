@@ -73,7 +73,8 @@ class Preparer:
                 return image
             self.report(BuildProgress(phase=f"pulling {plan.reference}"))
             lines = self._run(pull_words(plan, runtime, authorization=authorization))
-            return self._found(runtime, _last_id(lines) or plan.reference)
+            last_id = next((line.strip() for line in reversed(lines) if _ID.fullmatch(line.strip())), plan.reference)
+            return self._found(runtime, last_id)
         finally:
             if authorization:
                 Path(authorization).unlink(missing_ok=True)
@@ -187,10 +188,6 @@ def authorization_text(credentials: str, registries: list[str]) -> str:
         return credentials
     word = base64.b64encode(credentials.strip().encode()).decode()
     return json.dumps({"auths": {registry: {"auth": word} for registry in registries}})
-
-
-def _last_id(lines: list[str]) -> str:
-    return next((line.strip() for line in reversed(lines) if _ID.fullmatch(line.strip())), "")
 
 
 if __name__ == "__main__":

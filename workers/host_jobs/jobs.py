@@ -83,8 +83,8 @@ class JobFolder:
         """Stop the node; forget one that is over."""
         job = self.look()
         if job is None or job.state != HostJobState.RUNNING:
-            if job is not None:
-                remove_tree(self._node_home(job))
+            if job is not None:  # the node worker removes its folder itself unless it was killed
+                remove_tree(self.path.parents[2] / "machines" / "nodes" / f"{job.attempt}-{job.machine}")
             remove_tree(self.path)
         elif (keeper := self.keeper()) is not None:
             send(keeper.pid, signal.SIGTERM)
@@ -110,10 +110,6 @@ class JobFolder:
 
     def keeper(self) -> KeeperMark | None:
         return read(self.path / "keeper.json", KeeperMark)
-
-    def _node_home(self, job: HostJob) -> Path:
-        """Return the folder of the node worker, which removes it itself unless it was killed."""
-        return self.path.parents[2] / "machines" / "nodes" / f"{job.attempt}-{job.machine}"
 
     def _is_kept(self, keeper: KeeperMark | None) -> bool:
         if keeper is None:

@@ -2,18 +2,15 @@
 
 import asyncio
 import os
-import struct
 from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
 
 import structlog
 
-from trainyard.contract.sessions import FRAME_BYTES, FrameKind
+from trainyard.contract.sessions import CHANNEL, FRAME_BYTES, FrameKind
 from workers.interactive.link import SessionLink
-from workers.machine.processes import descendants_of, socket_inodes
+from workers.machine.processes import PROC, descendants_of, socket_inodes
 
 log = structlog.get_logger(__name__)
-
 
 LISTENING = "0A"
 # Addresses that take a connection to 127.0.0.1, the most exact first, as the tables write them: words of four bytes in
@@ -27,7 +24,6 @@ TAKERS = (
 
 LOOPBACK = "127.0.0.1"
 MAX_CONNECTIONS = 64
-CHANNEL = struct.Struct(">I")
 Incoming = asyncio.Queue[bytes | None]  # of one connection; the session's window bounds it
 
 
@@ -104,23 +100,23 @@ class Forwarding:
 # Listeners at a port of this machine, as the kernel lists them.
 
 
-def why_not_forwarded(port: int, pids: Iterable[int], proc: Path = Path("/proc")) -> str:
+def why_not_forwarded(port: int, pids: Iterable[int]) -> str:
     """Return why connections to the port are not forwarded, empty where one of the processes listens there on the
     loopback."""
-    inodes = listening_inodes(port, proc)
+    inodes = listening_inodes(port)
     if not inodes:
         return f"Nothing listens at port {port} of 127.0.0.1 on this node."
-    if any(inodes & socket_inodes(proc / str(pid) / "fd") for pid in pids):
+    if any(inodes & socket_inodes(PROC / str(pid) / "fd") for pid in pids):
         return ""
     return f"Port {port} of this node belongs to no process of this attempt."
 
 
-def listening_inodes(port: int, proc: Path = Path("/proc")) -> set[str]:
+def listening_inodes(port: int) -> set[str]:
     """Return the inodes of the sockets that take connections to the port at 127.0.0.1."""
     found: dict[tuple[str, str], set[str]] = {}
     for table in ("tcp", "tcp6"):
         try:
-            lines = (proc / "net" / table).read_text().splitlines()[1:]
+            lines = (PROC / "net" / table).read_text().splitlines()[1:]
         except OSError:
             continue
         for words in map(str.split, lines):

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import struct
 import sys
 import time
 from collections.abc import Coroutine
@@ -19,9 +18,19 @@ import structlog
 
 from trainyard.contract import sessions
 from trainyard.contract.base import decode, encode
-from trainyard.contract.sessions import FRAME_BYTES, KEEP_EVERY_S, Frame, FrameKind, SessionEnd, SessionOrder
+from trainyard.contract.sessions import (
+    CHANNEL,
+    FRAME_BYTES,
+    KEEP_EVERY_S,
+    NUMBER,
+    SIZE,
+    Frame,
+    FrameKind,
+    SessionEnd,
+    SessionOrder,
+)
 from workers.interactive.child import Child, set_size, start
-from workers.interactive.forwarding import CHANNEL, Forwarding
+from workers.interactive.forwarding import Forwarding
 from workers.interactive.link import SessionGone, SessionLink
 from workers.interactive.request import SESSION, RelayRequest
 from workers.machine import processes
@@ -33,8 +42,6 @@ TERM_S = 0.5  # between the signals that ask the command to end and SIGKILL
 CHECK_S = 0.5
 KILL_S = 10.0  # a process that the kernel does not end keeps no session open
 OUT, ERR = 1, 2
-NUMBER = struct.Struct(">Q")
-SIZE = struct.Struct(">HH")
 
 
 def main() -> int:

@@ -221,7 +221,8 @@ class Attempts:
             self._refuse_stale(order)
             refuse_isolation(order, self._isolation)
             refuse_data(order, self._isolation)
-            refuse_checkpoints(checkpoints_root(self._home))
+            if problem := check_folder(root := checkpoints_root(self._home)).problem:  # no rank could keep one
+                raise orders.CannotRunHere("checkpoints_unusable", f"The folder of checkpoints, {root}, {problem}.")
             orders.check_interpreter(order, self._isolation)
             orders.lay_out_code(order, folder, self._home / "cache", self._source)
             secrets = orders.fetch_secrets(order, self._source)
@@ -366,12 +367,6 @@ def refuse_data(order: Order, isolation: Isolation = NO_ISOLATION) -> None:
     location = str((order.spec.get("task", {}).get("data") or {}).get("location") or "")
     if problem := location_problem(location) or isolation.problem_of(location):
         raise orders.CannotRunHere("data_outside", f"task.data.location: {problem}.")
-
-
-def refuse_checkpoints(root: Path) -> None:
-    """Raise CannotRunHere where no rank could keep a checkpoint, or make the folder in which it would."""
-    if problem := check_folder(root).problem:
-        raise orders.CannotRunHere("checkpoints_unusable", f"The folder of checkpoints, {root}, {problem}.")
 
 
 def _is_of_secrets(error: httpx.HTTPError) -> bool:

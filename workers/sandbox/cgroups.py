@@ -51,7 +51,8 @@ def find_group(environ: Mapping[str, str], proc: Path = PROC) -> tuple[str, str]
     for folder in [Path(given)] if given else _candidates(proc):
         problem = _problem_of(folder)
         if not problem:
-            _remove_left(folder)
+            for left in folder.glob(f"{PREFIX}*"):  # of killed supervisors; the kernel keeps those with processes
+                remove(left)
             return os.fspath(folder), ""
     return "", problem or "this machine mounts no control groups of version 2"
 
@@ -147,12 +148,6 @@ def _problem_of(group: Path) -> str:
             return f"the control group {group} holds processes itself: give the node one of its own ({SETTING})"
         return f"the control group {group} may not be changed: {error.strerror}"
     return ""
-
-
-def _remove_left(group: Path) -> None:
-    """Remove the groups of attempts whose supervisors were killed; the kernel keeps those with processes."""
-    for one in group.glob(f"{PREFIX}*"):
-        remove(one)
 
 
 def _lines(path: Path) -> list[str]:

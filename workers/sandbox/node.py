@@ -99,7 +99,8 @@ class Isolation(msgspec.Struct, frozen=True):
         if self.is_other_user:
             for place in owned:
                 hand_over(Path(place), user)
-            groups = _device_groups()
+            found = (path.stat().st_gid for path in GPU_DEVICES if path.exists())
+            groups = tuple(dict.fromkeys(group for group in found if group))
         hidden = [one for one in self.hidden if Path(one).is_dir()]
         places = [os.fspath(one) for one in shown if one.exists()]
         if self.mechanism == Mechanism.USER:
@@ -298,11 +299,6 @@ def _socket_folders() -> list[Path]:
     temporary = dict.fromkeys((tempfile.gettempdir(), *TEMPORARY))
     places = [*(Path(one) / f"trainyard-{user}" for one in temporary), Path(f"/run/user/{user}")]
     return [*places, *([Path(runtime)] if runtime else [])]
-
-
-def _device_groups() -> tuple[int, ...]:
-    found = (path.stat().st_gid for path in GPU_DEVICES if path.exists())
-    return tuple(dict.fromkeys(group for group in found if group))
 
 
 def _has_user(number: int) -> bool:

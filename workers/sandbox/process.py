@@ -136,7 +136,8 @@ def _hide_folders(sandbox: Sandbox) -> None:
             if place in shared:
                 bind(f"/proc/self/fd/{descriptors[sandbox.temporary]}", place, is_writable=True)
             elif place in covered:
-                _cover(place)
+                Path(place).mkdir(parents=True, exist_ok=True)  # inside of another that is covered it is gone by now
+                mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
             else:
                 _show(descriptors[place], place, is_writable=place in sandbox.own, shared=shared)
     if sandbox.mechanism.is_other_user and covered:
@@ -207,11 +208,6 @@ def _opened(places: Iterable[str]) -> Iterator[dict[str, int]]:
     finally:
         for descriptor in descriptors.values():
             os.close(descriptor)
-
-
-def _cover(folder: str) -> None:
-    Path(folder).mkdir(parents=True, exist_ok=True)  # inside of another that is covered it is not there any more
-    mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
 
 
 def _close(folder: str) -> None:

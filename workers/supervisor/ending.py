@@ -87,11 +87,6 @@ class Ending:
             self._kill_at = min(self._kill_at or now, max(now, self._stop.began_at + grace_s))
 
     @property
-    def asks_ranks(self) -> bool:
-        """Return whether ranks are asked to end. Those that cannot go on end by themselves or are killed."""
-        return self.cause not in ("failed", "hang")
-
-    @property
     def is_over(self) -> bool:
         """Return whether the ranks that still live are to be killed."""
         return self._kill_at is not None and time.monotonic() >= self._kill_at

@@ -47,8 +47,10 @@ def reason_of(
         sentence = ending_sentence(cause, order.node_name, lease_s=order.lease_s)
         sentence += f" The disk of {order.node_name} was full." if is_disk_full else ""
         return Reason(code=cause, sentence=sentence, evidence={"node": order.node_name, **_disk(is_disk_full)})
-    failed = sorted((rank for rank in ranks if rank.has_failed), key=lambda rank: rank.order_of_failing())
-    return _reason_of_rank(order, failed[0], folder, is_disk_full=is_disk_full) if failed else None
+    # A rank that only felt another's end comes behind it. Both may be found dead at once.
+    failed = [rank for rank in ranks if rank.has_failed]
+    first = min(failed, key=lambda rank: (explain_rank(rank, "").standing, rank.ended_at or 0.0), default=None)
+    return _reason_of_rank(order, first, folder, is_disk_full=is_disk_full) if first is not None else None
 
 
 def _reason_of_rank(order: Order, rank: RankState, folder: AttemptFolder, *, is_disk_full: bool) -> Reason:

@@ -206,7 +206,8 @@ class Supervisor:
             self._end("interrupted")
         if self._contact.cause is not None:
             self._end(self._contact.cause, self._contact.grace_s)
-        self._reporting.publish_lease()
+        if self._reporting.is_leased != self._reporting.latest.is_leased:
+            self._reporting.publish()
         has_ranks = self._starting.go is not None
         if self._reporting.is_leased and self._contact.is_over(self._order.lease_s, has_ranks=has_ranks):
             self._end("lease_expired")
@@ -234,7 +235,7 @@ class Supervisor:
             return
         if self._reporting.phase == Phase.RUNNING:
             self._reporting.phase = Phase.STOPPING
-        if self._ending.asks_ranks:
+        if self._ending.cause not in ("failed", "hang"):  # ranks that cannot go on end by themselves or are killed
             for pid in self._living():
                 send(pid, signal.SIGTERM)
         self._reporting.publish()

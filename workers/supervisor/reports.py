@@ -73,10 +73,6 @@ class Reporting:
             log.error("report.unwritten", phase=self.phase, error=str(error))
         self._thread.send_now()
 
-    def publish_lease(self) -> None:
-        if self.is_leased != self.latest.is_leased:
-            self.publish()
-
     @property
     def is_leased(self) -> bool:
         """Return whether silence must end this attempt, since the server may go on without it. Before go it looks for

@@ -11,7 +11,7 @@ import structlog
 from trainyard.contract.desired import TraceRequest
 from workers.attempt.documents import write_document
 from workers.attempt.folder import AttemptFolder
-from workers.machine.processes import PROC, UNSEEN_S, descendants_of, send, start_of
+from workers.machine.processes import PROC, UNSEEN_S, Exit, descendants_of, send, start_of
 from workers.rank_process.cold_rank import marks_files
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
@@ -73,7 +73,9 @@ class Watching:
         """Take in that a child has ended. Returns whether it was a rank; others are orphans that we adopted."""
         for rank in self.ranks:
             if rank.pid == pid and rank.ended_at is None:
-                ending, user = self._launch.exit_of(status), self._confinement.user
+                ending, user = Exit.of(status), self._confinement.user
+                # Podman ends with 128 and the number of the signal that ended its container.
+                ending = ending.through_shell() if self._launch.containers else ending
                 rank.end(ending, time.time(), self._folder, is_cold=self._launch.is_cold, user=user)
                 self._confinement.record_memory(rank)
                 log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)

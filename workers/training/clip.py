@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Placement
+from torch.distributed.tensor import DTensor
 
 from trainyard.grouping import grouped
 
@@ -52,14 +52,10 @@ def _num_copies(gradient: torch.Tensor, device_mesh: DeviceMesh) -> int:
     num_pieces = 1
     if isinstance(gradient, DTensor):
         mesh = gradient.device_mesh
-        num_pieces = math.prod(mesh.size(axis) for axis, kind in enumerate(gradient.placements) if _cuts(kind))
+        # Not ``is_shard()``: it denies the pieces of pieces that a shard of a tensor-parallel weight is.
+        cut = (axis for axis, kind in enumerate(gradient.placements) if not kind.is_replicate())
+        num_pieces = math.prod(map(mesh.size, cut))
     return device_mesh.size() // device_mesh["pipeline"].size() // num_pieces
-
-
-def _cuts(placement: Placement) -> bool:
-    """Say whether ranks hold different pieces. Not ``is_shard()``: it denies the pieces of pieces that a shard of a
-    tensor-parallel weight is."""
-    return not placement.is_replicate()
 
 
 def _final(parameter: torch.nn.Parameter) -> torch.Tensor:

@@ -95,19 +95,14 @@ def train(spec: RecipeSpec, place: RankPlace, metrics: Metrics) -> Stopped | Non
         stopped = run_loop(training, metrics, checkpoints)
     marker.own().words[PHASE] = CODES[CHECKPOINT]  # what follows makes no step
     if stopped is not None:
-        write_stop_report(stopped, place)
+        if (path := os.environ.get("TRAINYARD_STOPPED")) and place.rank == 0:  # for the supervisor
+            Path(path).write_text(json.dumps({"step": stopped.step, "saved": stopped.is_saved}))
     elif output := os.environ.get("TRAINYARD_OUTPUT"):
         config: ModelDocument = {**task.describe(), "steps": settings.steps, "seed": settings.seed}
         save_weights(training, config, Path(output))
     del training, checkpoints  # nothing may hold the process group when it is left
     process_group.leave()
     return stopped
-
-
-def write_stop_report(stopped: Stopped, place: RankPlace) -> None:
-    """Leave for the supervisor what rank 0 has saved."""
-    if (path := os.environ.get("TRAINYARD_STOPPED")) and place.rank == 0:
-        Path(path).write_text(json.dumps({"step": stopped.step, "saved": stopped.is_saved}))
 
 
 # Every rank has its data, or all know who has not and why, before any of them trains.

@@ -106,11 +106,9 @@ class PlainPasses:
         """Run backward. After the last gradient DDP waits for the other ranks in C++. Autograd runs our callback,
         queued at the start, before the one that DDP queues when its last bucket is full."""
         scaled = self._precision.scale(loss)
-        scaled.register_hook(self._queue_end)  # type: ignore[no-untyped-call]
+        queue = torch.autograd.Variable._execution_engine.queue_callback
+        scaled.register_hook(lambda _: queue(self._end_backward))  # type: ignore[no-untyped-call]
         scaled.backward()  # type: ignore[no-untyped-call]
-
-    def _queue_end(self, _gradient: torch.Tensor) -> None:
-        torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
 
     def _end_backward(self) -> None:
         self._phases.switch(COMMUNICATION)

@@ -14,11 +14,11 @@ from pathlib import Path
 from trainyard.cli.launching import overrides_of, send_code
 from trainyard.cli.screen import Screen
 from trainyard.contract.base import JsonObject
-from trainyard.contract.sessions import FRAME_BYTES, FrameKind, SessionEnd, SessionWish
+from trainyard.contract.sessions import FRAME_BYTES, SIZE, FrameKind, SessionEnd, SessionWish
 from trainyard.contract.statuses import FINAL
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
-from trainyard.rest.session import SIZE, Session, opened
+from trainyard.rest.session import Session, opened
 from trainyard.spec import ScriptSpec, merge, parse_spec
 
 if sys.platform != "win32":

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 
 from trainyard.cli.screen import Screen
-from trainyard.contract.sessions import FRAME_BYTES, FrameKind, SessionWish
+from trainyard.contract.sessions import CHANNEL, FRAME_BYTES, FrameKind, SessionWish
 from trainyard.rest.client import Client
-from trainyard.rest.session import CHANNEL, Session, opened
+from trainyard.rest.session import Session, opened
 
 FAILED = 1
 LOOPBACK = "127.0.0.1"

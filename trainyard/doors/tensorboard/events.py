@@ -103,10 +103,7 @@ class Translator:
     def _point(self, name: str, step: int, at: float, value: float) -> None:
         if type(value) is not float:
             raise BadMessage(f"a number of {name!r:.60} is {value!r:.60}")
-        rows = self.gathering.rows(name, self._labels)
-        rows.steps.append(step)
-        rows.times.append(at)
-        rows.values.append(value)
+        self.gathering.point(name, step, at, value, self._labels)
 
     def _read_tensor(self, name: str, plugin: str, step: int, at: float, tensor: Tensor) -> None:
         if plugin in ("", "scalars") and len(numbers := tensor.numbers()) == 1:

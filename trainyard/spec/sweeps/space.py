@@ -86,7 +86,7 @@ def _count(space: Space, paths: Sequence[str], parameters: JsonObject, at_most: 
         if not active(space[path], parameters):
             continue
         size = num_points(space[path]) or 0
-        if not _is_parent(space, path, paths[depth + 1 :]):
+        if not any(path in space[below].when for below in paths[depth + 1 :]):
             total *= size
             continue
         found = 0
@@ -96,10 +96,6 @@ def _count(space: Space, paths: Sequence[str], parameters: JsonObject, at_most: 
                 break
         return min(at_most, total * found)
     return min(at_most, total)
-
-
-def _is_parent(space: Space, path: str, below: Sequence[str]) -> bool:
-    return any(path in space[one].when for one in below)
 
 
 ALMOST_ONE = math.nextafter(1.0, 0.0)

@@ -118,10 +118,6 @@ def _slug(value: str) -> str:
     return value
 
 
-def _slug_or_empty(value: str) -> str:
-    return _slug(value) if value else value
-
-
 def _script(value: str) -> str:
     """Accept a path inside the code's folder; empty where the task has a module or a command."""
     path = PurePosixPath(value)
@@ -236,7 +232,7 @@ def _steps_or_auto(value: object) -> object:
 Number = Annotated[float, BeforeValidator(_plain_number)]
 Name = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_name)]
 Slug = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_slug)]
-SlugOrEmpty = Annotated[str, Field(max_length=60), AfterValidator(_slug_or_empty)]
+SlugOrEmpty = Annotated[str, Field(max_length=60), AfterValidator(lambda value: value and _slug(value))]
 Tag = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_tag)]
 Location = Annotated[str, Field(max_length=2_000), AfterValidator(_location)]
 Column = Annotated[str, Field(min_length=1, max_length=200)]

@@ -12,18 +12,12 @@ from workers.machine.processes import die_with_parent, name_process
 from workers.sandbox.namespaces import enter_alone
 from workers.sandbox.process import SANDBOX, Sandbox
 
-
-def lower_priority() -> None:
-    """Take the processor when nobody else wants it, and be the first to go when memory is short."""
-    os.nice(10)
-    with contextlib.suppress(OSError):  # not on this system
-        Path("/proc/self/oom_score_adj").write_text("1000")
-
-
 if __name__ == "__main__":
     parent, module = int(sys.argv[1]), sys.argv[2]
     name_process("ty-inspect")
-    lower_priority()
+    os.nice(10)
+    with contextlib.suppress(OSError):  # not on this system
+        Path("/proc/self/oom_score_adj").write_text("1000")  # the first to go when memory is short
     die_with_parent(signal.SIGKILL, parent)
     enter_alone(decode(os.environ.pop(SANDBOX), Sandbox))
     die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal, and a child has none

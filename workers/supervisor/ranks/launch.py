@@ -1,5 +1,6 @@
 """Launch of a rank: its environment, its sandbox, its port."""
 
+import itertools
 import json
 import os
 import shutil
@@ -24,7 +25,6 @@ from workers.attempt.temporary import PLACES
 from workers.containers.documents import ContainerPlan
 from workers.containers.variables import container_variables
 from workers.data_access import CLOSED, ROOTS
-from workers.machine.processes import Exit
 from workers.rank_process.cold_start import why_cold
 from workers.rank_process.mpi import MpiWorld
 from workers.rank_process.run import RankPlan
@@ -56,11 +56,6 @@ class RankStart(NamedTuple):
     @property
     def is_cold(self) -> bool:
         return self.is_program or bool(self.python)
-
-    def exit_of(self, status: int) -> Exit:
-        """Return how a rank ended. Podman ends with 128 and the number of the signal that ended its container."""
-        found = Exit.of(status)
-        return found if not self.containers else found.through_shell()
 
 
 def start_of_ranks(order: Order, folder: AttemptFolder, environment: EnvironmentBuild | None = None) -> RankStart:
@@ -277,11 +272,8 @@ class RankPlace(NamedTuple):
 
 def contract_variables(launch: Sequence[str], place: RankPlace) -> dict[str, str]:
     """Return what the launchers that ``task.launch`` names would set, but for torchrun's variables."""
-    found: dict[str, str] = {}
-    for name in launch:
-        if name in CONTRACTS:
-            found |= CONTRACTS[name](place)
-    return found
+    found = (CONTRACTS[name](place).items() for name in launch if name in CONTRACTS)
+    return dict(itertools.chain.from_iterable(found))
 
 
 def tensorflow_variables(place: RankPlace) -> dict[str, str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.reports import RankError, RankReport
-from trainyard.failures.ranks import explain_rank
 from trainyard.spec.sections.parallel import outlives_workers
 from workers.attempt.documents import RankExit, read_document
 from workers.attempt.folder import AttemptFolder
@@ -34,10 +33,6 @@ class RankState(RankReport, kw_only=True):
     @property
     def has_failed(self) -> bool:
         return self.ended_at is not None and (self.signal is not None or self.exit_code != 0)
-
-    def order_of_failing(self) -> tuple[int, float]:
-        """Return a sort key: a rank that only felt another's end comes behind it. Both may be found dead at once."""
-        return explain_rank(self, "").standing, self.ended_at or 0.0
 
     def is_fatal(self, spec: SpecDocument) -> bool:
         """Return whether its end ends all ranks, since no other can step without it. A run that outlives its workers

@@ -100,7 +100,9 @@ def load_state(
     }
     if own:
         training.synchronization.load(own)
-    training.feed.restart(manifest.step + 1, samples_seen(manifest), skipped_of(manifest.state.get("skipped", [])))
+    # A checkpoint that is older than the count of samples was taken in steps of one size.
+    samples = manifest.state.get("samples", manifest.step * manifest.state["batch_size"])
+    training.feed.restart(manifest.step + 1, samples, skipped_of(manifest.state.get("skipped", [])))
     training.early_stopping.load(manifest.state["early_stopping"])
     training.precision.load(manifest.state["precision"])
     if training.balance is not None and training.balance.load(manifest.state.get("balance", [])):
@@ -108,12 +110,6 @@ def load_state(
     random_state = manifest.state["random"].get(str(training.mesh.rank))
     if random_state is not None and is_same_mesh(training, manifest):
         load_random_state(random_state, training.device)
-
-
-def samples_seen(manifest: Manifest) -> int:
-    """Return how many samples came before the checkpoint, over all ranks and attempts."""
-    # One that is older than the count was taken in steps of one size.
-    return manifest.state.get("samples", manifest.step * manifest.state["batch_size"])
 
 
 def slots_of(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) -> dict[str, torch.Tensor]:

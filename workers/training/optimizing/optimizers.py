@@ -30,17 +30,13 @@ SHAPES: dict[str, Callable[[float], float]] = {
 }
 
 
-def one_rate(_: str) -> float:
-    return 1.0
-
-
 def make_optimizer(
     name: str,
     parts: Sequence[nn.Module],
     blocks: Iterable[nn.Module],
     *,
     weight_decay: float,
-    rate_scale: RateScale = one_rate,
+    rate_scale: RateScale = lambda _: 1.0,
 ) -> torch.optim.Optimizer:
     """Return the optimizer over the parameters of ``parts``; the loop sets the learning rate before each step, by
     ``set_rate``.

@@ -25,10 +25,10 @@ LEAST_GAIN = 0.03  # of the longest busy time: a smaller gain is noise
 
 
 class Balance:
-    """Exchanges the ranks' times over ``group`` (None: all ranks), and keeps the share that follows from them."""
+    """Exchanges the ranks' times, and keeps the share that follows from them."""
 
-    def __init__(self, share: BatchShare, device: torch.device, group: dist.ProcessGroup | None = None) -> None:
-        self.share, self._device, self._group = share, device, group
+    def __init__(self, share: BatchShare, device: torch.device) -> None:
+        self.share, self._device = share, device
         self._num_steps = 0
         self._busy_s: list[float] = []  # of the steps since the last exchange
         self._times: torch.Tensor | None = None
@@ -62,7 +62,7 @@ class Balance:
         self._times[self.share.part] = median(self._busy_s)
         self._busy_s.clear()
         # A sum of one number and zeros is exact in any order: every rank reads the same.
-        self._arriving = dist.all_reduce(self._times, group=self._group, async_op=True)
+        self._arriving = dist.all_reduce(self._times, async_op=True)
 
     def _take_times(self) -> bool:
         if self._arriving is None or self._times is None:

@@ -28,12 +28,11 @@ Journey = Iterator[dist.Work]  # what a bucket has sent, leg by leg; asked for t
 
 
 class Compression:
-    """The averaging of gradients over the ``group`` of a replica (None: all ranks), bucket by bucket."""
+    """The averaging of gradients over all ranks, bucket by bucket."""
 
-    def __init__(self, group: dist.ProcessGroup | None) -> None:
+    def __init__(self) -> None:
         self.bytes_sent = 0  # by this rank, since it started
-        self._group = group
-        self._world_size = dist.get_world_size(group)
+        self._world_size = dist.get_world_size()
         self._legs: list[tuple[Journey, dist.Work]] = []  # of each bucket, the one that it is on
         self._arrivals: list[tuple[torch.futures.Future[torch.Tensor], torch.Tensor]] = []
 
@@ -72,7 +71,7 @@ class Compression:
     def _send(self, tensor: torch.Tensor) -> dist.Work:
         """Start to sum ``tensor`` over the ranks, in place."""
         self.bytes_sent += ring_bytes(tensor.numel() * tensor.element_size(), self._world_size)
-        work: dist.Work = dist.all_reduce(tensor, group=self._group, async_op=True)
+        work: dist.Work = dist.all_reduce(tensor, async_op=True)
         return work
 
     def _arrive(self) -> None:
@@ -97,8 +96,8 @@ class Halved(Compression):
     """Compression to 16 bits, in which numbers travel and are summed: float16 keeps 11 significant bits of those from
     6e-8 to 65504, bfloat16 keeps 8 of any. Nothing makes up for what rounding loses."""
 
-    def __init__(self, group: dist.ProcessGroup | None, dtype: torch.dtype) -> None:
-        super().__init__(group)
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
         self._dtype = dtype
 
     def _travel(self, bucket: GradBucket) -> Journey:
@@ -109,11 +108,11 @@ class Halved(Compression):
 
 
 class PowerSGD(Compression):
-    """Matrices travel as two factors of rank ``rank``; vectors, and matrices that this would not shrink, as they are.
+    """Matrices travel as two factors of rank RANK; vectors, and matrices that this would not shrink, as they are.
 
     Source: Vogels et al. 2019, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization",
     algorithm 1, with the error feedback of algorithm 2. For a gradient M (n x m) of which this rank has its own, and
-    the Q (m x rank) that the last step has left (warm start):
+    the Q (m x RANK) that the last step has left (warm start):
 
         M += residual;  P = mean of M Q over ranks, made orthonormal;  Q_own = M' P;  residual = M - P Q_own'
         Q = mean of Q_own over ranks;  the gradient of all is P Q'
@@ -122,9 +121,8 @@ class PowerSGD(Compression):
     residuals take as much memory as the matrices' gradients, and are each rank's own.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None, model: nn.Module, *, rank: int = RANK) -> None:
-        super().__init__(group)
-        self._rank = rank
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
         self._names: dict[torch.Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
         self._queries: dict[str, torch.Tensor] = {}
         self._residuals: dict[str, torch.Tensor] = {}
@@ -152,7 +150,7 @@ class PowerSGD(Compression):
         left = [each.matrix @ each.query for each in factored]
         flat = torch.cat([one.reshape(-1) for one in (*left, *others)])
         yield self._send(flat)
-        _cut(flat.div_(self._world_size), [*left, *others])
+        cut(flat.div_(self._world_size), [*left, *others])
         if not factored:
             return
         # By Householder: where a gradient is zero, as the first of some layers are, columns are orthonormal all the
@@ -163,7 +161,7 @@ class PowerSGD(Compression):
             torch.addmm(each.matrix, one, own.T, alpha=-1, out=each.residual)
         flat = torch.cat([one.reshape(-1) for one in right])
         yield self._send(flat)
-        _cut(flat.div_(self._world_size), [each.query for each in factored])
+        cut(flat.div_(self._world_size), [each.query for each in factored])
         for each, one in zip(factored, left, strict=True):
             torch.mm(one, each.query.T, out=each.matrix)
 
@@ -172,7 +170,7 @@ class PowerSGD(Compression):
         factored, others = [], []
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
             matrix = gradient.view(len(gradient), -1) if gradient.ndim >= 2 else gradient
-            if matrix.ndim == 2 and self._rank * sum(matrix.shape) < matrix.numel():
+            if matrix.ndim == 2 and RANK * sum(matrix.shape) < matrix.numel():
                 factored.append(self._factored(self._names[parameter], matrix))
             else:
                 others.append(gradient)
@@ -182,7 +180,7 @@ class PowerSGD(Compression):
         if name not in self._queries:
             # Drawn from the name, so that all ranks begin with the same, and torch's own random state is left alone.
             generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-            query = torch.randn(matrix.shape[1], self._rank, generator=generator)
+            query = torch.randn(matrix.shape[1], RANK, generator=generator)
             self._queries[name] = query.to(matrix.device, matrix.dtype)
         if name not in self._residuals:
             self._residuals[name] = torch.zeros_like(matrix)
@@ -190,14 +188,14 @@ class PowerSGD(Compression):
 
 
 class _Factored(NamedTuple):
-    """A gradient (n x m, a view of its bucket), its Q of the last step (m x rank) and its residual (n x m)."""
+    """A gradient (n x m, a view of its bucket), its Q of the last step (m x RANK) and its residual (n x m)."""
 
     matrix: torch.Tensor
     query: torch.Tensor
     residual: torch.Tensor
 
 
-def _cut(flat: torch.Tensor, tensors: Iterable[torch.Tensor]) -> None:
+def cut(flat: torch.Tensor, tensors: Iterable[torch.Tensor]) -> None:
     """Fill ``tensors`` with what lies in ``flat`` one behind the other."""
     tensors = list(tensors)
     for tensor, piece in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
@@ -209,18 +207,15 @@ def apply(assembly: Assembly) -> None:
         assembly.compression = make_compression(assembly.parallel.compression, assembly.parts[0])
 
 
-def make_compression(name: str, model: nn.Module, group: dist.ProcessGroup | None = None) -> Compression | None:
-    """Return what ``parallel.compression`` of a spec names, over ``group`` (None: all ranks); None for none.
-
-    Raises ValueError for another name.
-    """
+def make_compression(name: str, model: nn.Module) -> Compression | None:
+    """Return what ``parallel.compression`` of a spec names; None for none. Raises ValueError for another name."""
     if name not in KINDS:
         raise ValueError(f"parallel.compression is {name!r}; accepted are {', '.join(KINDS)}")
     if name == "none":
         return None
     if name == "powersgd":
-        return PowerSGD(group, model)
-    return Halved(group, torch.float16 if name == "fp16" else torch.bfloat16)
+        return PowerSGD(model)
+    return Halved(torch.float16 if name == "fp16" else torch.bfloat16)
 
 
 class CompressedStep(EveryStep):

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from workers.training.assembly import Assembly
 from workers.training.measuring.collectives import ring_bytes
 from workers.training.mesh import Mesh, copies_of
-from workers.training.strategies.compression import Compression
+from workers.training.strategies.compression import Compression, cut
 
 # DDP lays its buckets anew after the first backward pass, in the order in which gradients became ready. The sums of
 # three and more ranks depend on that layout in their last bits, so an attempt that resumes would differ.
@@ -41,20 +41,15 @@ def apply(assembly: Assembly) -> None:
         assembly.after_backward.append(lambda: average_gradients(parts, group))
 
 
-def replicate(
-    model: nn.Module, mesh: Mesh, group: dist.ProcessGroup | None = None, *, compression: Compression | None = None
-) -> nn.Module:
-    """Return ``model`` with its gradients averaged over all copies on the ``mesh``, or itself where there is one.
-
-    ``group`` are those ranks; None for all ranks there are. ``compression`` is how gradients travel between them.
-    """
+def replicate(model: nn.Module, mesh: Mesh, *, compression: Compression | None) -> nn.Module:
+    """Return ``model`` with its gradients averaged over all copies on the ``mesh``, which are all ranks, or itself
+    where there is one. ``compression`` is how gradients travel between them."""
     if mesh.num_copies == 1:
         return model
     device = next(model.parameters()).device
     replica = DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,
-        process_group=group,
         forward_sync_buffers=False,  # tables computed alike on each rank: nothing to send at each step
         gradient_as_bucket_view=True,  # one copy of the gradients less
     )
@@ -90,9 +85,7 @@ def average_gradients(parts: Iterable[nn.Module], group: dist.ProcessGroup) -> N
         travelling.append((bucket, flat, dist.all_reduce(flat, group=group, async_op=True)))
     for bucket, flat, work in travelling:
         work.wait()
-        means = flat.split([gradient.numel() for gradient in bucket])  # type: ignore[no-untyped-call]
-        for gradient, mean in zip(bucket, means, strict=True):
-            gradient.copy_(mean.view_as(gradient))
+        cut(flat, bucket)
 
 
 def gradient_buckets(parts: Iterable[nn.Module]) -> Iterator[list[torch.Tensor]]:

@@ -18,7 +18,6 @@ import math
 from collections.abc import Mapping
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch._C._distributed_c10d import GradBucket
 
@@ -32,7 +31,7 @@ MOST_ENTRIES = 2**31 - 1  # of a bucket, for INDEX to reach each
 
 def apply(assembly: Assembly) -> None:
     if assembly.parallel.compression == "topk":
-        assembly.compression = TopK(None, assembly.parts[0], ratio=assembly.parallel.topk_ratio)
+        assembly.compression = TopK(assembly.parts[0], ratio=assembly.parallel.topk_ratio)
 
 
 class TopK(Compression):
@@ -41,8 +40,8 @@ class TopK(Compression):
     The residuals take as much memory as the gradients, and are each rank's own.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None, model: nn.Module, *, ratio: float) -> None:
-        super().__init__(group)
+    def __init__(self, model: nn.Module, *, ratio: float) -> None:
+        super().__init__()
         self._ratio = ratio
         self._names: dict[torch.Tensor, str] = {}
         for name, parameter in model.named_parameters():
@@ -73,7 +72,7 @@ class TopK(Compression):
         payload = torch.cat([values.view(torch.uint8), indices.view(torch.uint8)])
         gathered = payload.new_empty(self._world_size * payload.numel())
         self.bytes_sent += (self._world_size - 1) * payload.numel()  # around a ring: its own and those it passes on
-        yield all_gather_single(gathered, payload, group=self._group, async_op=True)
+        yield all_gather_single(gathered, payload, async_op=True)
         buffer.zero_()
         # Rank by rank: entries of one rank do not overlap, so the order of each sum, and with it the last bit, is the
         # same on every rank and every kind of device.
