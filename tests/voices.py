@@ -10,9 +10,9 @@ from runs.serving.transport import redis
 from trainyard.contract import seals
 from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.desired import Desired
+from trainyard.contract.locks import unlock
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport
-from trainyard.contract.seals import unlock
 
 
 class Voice:

@@ -16,7 +16,8 @@ from benchmarks import goals
 from benchmarks.load.generate import SEED, START_S, Sender, batches
 from benchmarks.metrics_stack import MetricsStack, metrics_stack
 from benchmarks.table import Row, middle, scaled, spread_of
-from trainyard.contract.seals import LOCKED, frames_scope, lock_bytes, stream_key
+from trainyard.contract.locks import lock_bytes
+from trainyard.contract.seals import LOCKED, frames_scope, stream_key
 from trainyard.formats.pictures import png
 from trainyard.spooling import frames as records
 

@@ -15,8 +15,9 @@ from runs.placing.scheduling import Room
 from trainyard.contract.base import WireStruct
 from trainyard.contract.desired import DesiredAttempt, Nudge
 from trainyard.contract.inspections import Inspect, Question
+from trainyard.contract.locks import lock
 from trainyard.contract.machines import NodeSandbox
-from trainyard.contract.seals import INSPECT, NUDGE, command_scope, lock, node_queue, question_scope, seal
+from trainyard.contract.seals import INSPECT, NUDGE, command_scope, node_queue, question_scope, seal
 
 
 class CeleryEngine:

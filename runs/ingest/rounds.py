@@ -20,8 +20,9 @@ from runs.models import Node, Placement, Run
 from runs.records.metrics.models import NodeSample
 from runs.serving import node_troubles
 from trainyard.contract.base import BadDocument, decode, encode, to_builtins
+from trainyard.contract.locks import unlock_bytes
 from trainyard.contract.machines import HealthSample
-from trainyard.contract.seals import LOCKED, BadSeal, check_mac, frames_scope, unlock_bytes
+from trainyard.contract.seals import LOCKED, BadSeal, check_mac, frames_scope
 
 FIELDS = (b"n", b"r", b"a", b"f", b"m")
 IDENTIFIER = re.compile(r"[a-z0-9]{0,12}")

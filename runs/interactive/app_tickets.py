@@ -21,8 +21,9 @@ from runs.rights.secrets.delivery import token_of
 from runs.serving.transport import redis
 from runs.values.refused import Refused
 from trainyard.contract.base import BadDocument, BadMessage, Id, WireStruct, convert, decode, encode
+from trainyard.contract.locks import lock, unlock
 from trainyard.contract.orders import Go, Locked
-from trainyard.contract.seals import PREFIX, lock, unlock
+from trainyard.contract.seals import PREFIX
 
 log = structlog.get_logger(__name__)
 

@@ -18,17 +18,8 @@ from runs.values.refused import Refused
 from runs.values.status import Phase, Status
 from trainyard.contract import sessions
 from trainyard.contract.base import BadMessage, Id, WireStruct
-from trainyard.contract.seals import (
-    ATTACH,
-    PREFIX,
-    command_scope,
-    lock,
-    node_queue,
-    seal,
-    session_key,
-    session_scope,
-    unseal,
-)
+from trainyard.contract.locks import lock
+from trainyard.contract.seals import ATTACH, PREFIX, command_scope, node_queue, seal, session_key, session_scope, unseal
 
 log = structlog.get_logger(__name__)
 

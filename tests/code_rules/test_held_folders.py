@@ -54,7 +54,7 @@ ALLOWED = {
     r"^workers/supervisor/ranks/state\.py: path\.read_text": "a pid file that ranks cannot write",
     r"confinement\.py: os\.chown": "a folder that was just made under a random name, in a sticky folder",
     r"^workers/replicas/(receiving|folders)\.py: ": "the peer's side, which ranks cannot write",
-    r"/prob(e|ing)\.py: tempfile\.TemporaryDirectory": "nobody but our own probe writes there",
+    r"/(probe|podman)\.py: tempfile\.TemporaryDirectory": "nobody but our own probe writes there",
     r"^workers/sandbox/(node|probe)\.py: .*\.chmod\(": "folders of the node's home",
     r"^workers/node/preparation/orders\.py: .*\.chmod\(": "code that was just laid out, which no rank reaches yet",
 }

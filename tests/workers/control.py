@@ -17,6 +17,7 @@ import redis
 from celery import Celery
 
 from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.locks import lock
 from trainyard.contract.orders import Locked
 from trainyard.contract.seals import (
     ATTACH,
@@ -27,7 +28,6 @@ from trainyard.contract.seals import (
     command_scope,
     down_key,
     frames_scope,
-    lock,
     new_key,
     node_queue,
     order_scope,

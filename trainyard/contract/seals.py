@@ -1,26 +1,17 @@
-"""Seals: an HMAC-SHA-256 with a node's key, bound to a scope, so that a document counts for one purpose alone. Locks:
-what only that key opens.
+"""Seals: an HMAC-SHA-256 with a node's key, bound to a scope, so that a document counts for one purpose alone.
 
 A document that lives under a key is sealed with that key as its scope, except the attempt report: its scope holds the
 fence, so that the report of a stale attempt does not open.
 """
 
-import base64
 import hashlib
 import hmac
 import secrets
 import time
-from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 from trainyard.contract.base import BadDocument, BadMessage, decode, encode
-from trainyard.contract.orders import Locked
 
 T = TypeVar("T")
 
@@ -184,37 +175,3 @@ def broker_url(redis_url: str) -> str:
     database = parse_qs(parts.query).get("db", ["0"])[0]
     login = f"{parts.netloc}" if "@" in parts.netloc else ""
     return f"redis+socket://{login}{quote(parts.path)}?virtual_host={database}"
-
-
-def lock(key: str, scope: str, document: object) -> Locked:
-    """Return ``document`` so that only who has the node's key can read it: AES-256-GCM, bound to the scope."""
-    return Locked(locked=base64.b64encode(lock_bytes(key, scope, encode(document).encode())).decode())
-
-
-def unlock(key: str, scope: str, document: Locked, kind: type[T]) -> T:
-    """Return what was locked. Raises BadSeal where it does not open, BadDocument for content of another shape:
-    it names the field and no value, since a run's environment is in there."""
-    try:
-        data = base64.b64decode(document.locked, validate=True)
-    except ValueError as error:
-        raise BadSeal(f"what was locked for {scope} does not open") from error
-    return decode(unlock_bytes(key, scope, data), kind, is_secret=True)
-
-
-def lock_bytes(key: str, scope: str, data: bytes) -> bytes:
-    """Return the data so that only who has the node's key can read them: a nonce, and AES-256-GCM."""
-    nonce = secrets.token_bytes(12)
-    return nonce + AESGCM(_lock_key(key)).encrypt(nonce, data, scope.encode())
-
-
-def unlock_bytes(key: str, scope: str, data: bytes) -> bytes:
-    """Raises BadSeal where they do not open."""
-    try:
-        return AESGCM(_lock_key(key)).decrypt(data[:12], memoryview(data)[12:], scope.encode())
-    except (InvalidTag, ValueError) as error:
-        raise BadSeal(f"what was locked for {scope} does not open") from error
-
-
-@lru_cache(maxsize=4096)
-def _lock_key(key: str) -> bytes:
-    return HKDF(SHA256(), length=32, salt=None, info=b"trainyard orders").derive(bytes.fromhex(key))

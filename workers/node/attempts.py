@@ -13,10 +13,11 @@ import structlog
 
 from trainyard.contract.base import BadMessage
 from trainyard.contract.desired import DesiredAttempt
+from trainyard.contract.locks import unlock
 from trainyard.contract.node_status import ListedAttempt
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import Reason
-from trainyard.contract.seals import order_scope, unlock
+from trainyard.contract.seals import order_scope
 from trainyard.contract.statuses import Phase, WantedPhase
 from trainyard.spec.sections.hangs import HangRules
 from workers.attempt.documents import StartRequest

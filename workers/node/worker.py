@@ -20,6 +20,7 @@ from trainyard.contract.base import encode
 from trainyard.contract.desired import Nudge
 from trainyard.contract.inspections import Inspect, Question
 from trainyard.contract.limits import STREAM_LIMIT_ENTRIES
+from trainyard.contract.locks import unlock
 from trainyard.contract.machines import HealthSample
 from trainyard.contract.node_status import NodeStatus
 from trainyard.contract.seals import (
@@ -31,7 +32,6 @@ from trainyard.contract.seals import (
     session_key,
     session_scope,
     stream_key,
-    unlock,
     up_key,
 )
 from trainyard.contract.sessions import Attach, Frame, FrameKind, FrameLock, SessionEnd, SessionOrder

@@ -11,8 +11,8 @@ from runs.rights.access.operations import NODE, operation
 from runs.rights.secrets.delivery import NotPlaced, SecretMissing, give
 from runs.rights.secrets.key_stores import KeyProblem
 from trainyard.contract.calls import secrets_scope
+from trainyard.contract.locks import lock
 from trainyard.contract.orders import Locked
-from trainyard.contract.seals import lock
 
 router = Resource(tags=["nodes"])
 

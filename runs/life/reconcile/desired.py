@@ -20,9 +20,10 @@ from runs.values.status import FINAL, Phase, Status, Wanted
 from trainyard.contract import seals
 from trainyard.contract.base import SpecDocument, convert
 from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, StandbyRun, TraceRequest
+from trainyard.contract.locks import lock
 from trainyard.contract.node_status import ListedAttempt, NodeStatus
 from trainyard.contract.orders import CodeReference, Order
-from trainyard.contract.seals import lock, order_scope, seal
+from trainyard.contract.seals import order_scope, seal
 from trainyard.contract.statuses import WantedPhase
 from trainyard.grouping import grouped
 from trainyard.spec.sections.environment import has_container

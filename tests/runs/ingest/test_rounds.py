@@ -24,7 +24,8 @@ from tests.cast import Cast, make_attempt, make_node
 from tests.runs.ingest.conftest import drain
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points
-from trainyard.contract.seals import LOCKED, frames_scope, lock_bytes, stream_key
+from trainyard.contract.locks import lock_bytes
+from trainyard.contract.seals import LOCKED, frames_scope, stream_key
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 

@@ -8,8 +8,9 @@ import pytest
 
 from trainyard.contract.base import BadDocument, BadMessage, JsonObject
 from trainyard.contract.desired import Nudge
+from trainyard.contract.locks import lock, unlock
 from trainyard.contract.orders import Locked, Order
-from trainyard.contract.seals import BadSeal, lock, seal, unlock, unseal
+from trainyard.contract.seals import BadSeal, seal, unseal
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 ORDER = Order(attempt="a", run="r", fence=2, spec={"task": {"environment": {"TOKEN": "hidden"}}}, slots=[0, 1])

@@ -20,7 +20,7 @@ from tests.workers.control import ControlledNode
 from tests.workers.web import Site, serve_site
 from trainyard.contract.base import JsonObject
 from trainyard.contract.calls import GivenSecret, GivenSecrets, secrets_scope
-from trainyard.contract.seals import lock
+from trainyard.contract.locks import lock
 from trainyard.spec.sections.container import CREDENTIALS
 from workers.environments.documents import NodeTools
 from workers.environments.store import EnvironmentPlace, EnvironmentRecord, EnvironmentStore, FileLock

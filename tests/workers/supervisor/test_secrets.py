@@ -13,7 +13,7 @@ from tests.workers.control import ControlledNode
 from tests.workers.web import Site, serve_site
 from trainyard.contract.base import JsonObject
 from trainyard.contract.calls import GivenSecret, GivenSecrets, secrets_scope
-from trainyard.contract.seals import lock
+from trainyard.contract.locks import lock
 
 TOKEN, KEY = "hf_abcdefghij0123456789", "-----BEGIN KEY-----\nMIIEvQIBADANBgkqh\n-----END KEY-----"
 SCRIPT = """

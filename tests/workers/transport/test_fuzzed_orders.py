@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.fuzzing import changed, fuzz, mutated
 from trainyard.contract.base import BadMessage, to_builtins
 from trainyard.contract.desired import Desired, DesiredAttempt
+from trainyard.contract.locks import lock, unlock
 from trainyard.contract.orders import Go, Locked, Order
-from trainyard.contract.seals import NUDGE, down_key, lock, mac, order_scope, seal, unlock, unseal
+from trainyard.contract.seals import NUDGE, down_key, mac, order_scope, seal, unseal
 from workers.transport.broker import MessageGate, rebuilt_message
 from workers.transport.desired_reader import DesiredReader
 

@@ -11,8 +11,8 @@ import time
 import structlog
 
 from trainyard.contract.calls import GivenSecret, GivenSecrets, secrets_scope
+from trainyard.contract.locks import unlock
 from trainyard.contract.orders import Locked, Order
-from trainyard.contract.seals import unlock
 from workers.attempt.folder import AttemptFolder
 from workers.secrets import Masker, patterns_of
 from workers.transport.node_config import NodeConfig

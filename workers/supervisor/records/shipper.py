@@ -13,8 +13,9 @@ import redis
 import structlog
 
 from trainyard.contract.limits import STREAM_LIMIT_BYTES, STREAM_LIMIT_ENTRIES
+from trainyard.contract.locks import lock_bytes
 from trainyard.contract.orders import Order
-from trainyard.contract.seals import LOCKED, frames_scope, lock_bytes, mac, stream_key
+from trainyard.contract.seals import LOCKED, frames_scope, mac, stream_key
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.reader import PassedFile, RawFrame, SpoolReader
 from trainyard.spooling.writer import Files, spool_files, spool_path

@@ -13,7 +13,7 @@ from tests.runs.life.reconcile.conftest import Yard
 from trainyard.contract import seals
 from trainyard.contract.base import to_builtins
 from trainyard.contract.inspections import Inspect, Question
-from trainyard.contract.seals import unlock
+from trainyard.contract.locks import unlock
 
 State = Dataset.State
 

@@ -18,9 +18,10 @@ from tests.workers.control import until
 from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.desired import DesiredAttempt
 from trainyard.contract.inspections import Answer, DatasetFacts, Question
+from trainyard.contract.locks import lock
 from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
-from trainyard.contract.seals import lock, order_scope
+from trainyard.contract.seals import order_scope
 from trainyard.contract.statuses import Phase, WantedPhase
 from trainyard.spec.sections.data import PROTOCOLS
 from workers.attempt.folder import AttemptFolder

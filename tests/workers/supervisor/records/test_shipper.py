@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from tests.servers import Valkey
 from tests.workers.stream import KEY, ORDER, arrived, fill, log_line, say, ship_all
-from trainyard.contract.seals import LOCKED, frames_scope, stream_key, unlock_bytes
+from trainyard.contract.locks import unlock_bytes
+from trainyard.contract.seals import LOCKED, frames_scope, stream_key
 from trainyard.contract.statuses import Phase
 from trainyard.spooling.reader import last_sequences
 from workers.supervisor.contact import Contact
