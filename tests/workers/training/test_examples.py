@@ -57,6 +57,7 @@ RANKS = {  # of those that train no recipe
     "own-venv": 2,
     "ray-train": 1,
     "script": 2,
+    "spark": 2,
     "tensorflow": 2,
 }
 
