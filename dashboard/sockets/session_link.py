@@ -9,7 +9,8 @@ from django.conf import settings
 
 from runs.interactive.opening import OpenSession
 from trainyard.contract.seals import BadSeal, session_key
-from trainyard.contract.sessions import Frame, FrameKind, FrameLock
+from trainyard.contract.session_frames import Frame, FrameLock
+from trainyard.contract.sessions import FrameKind
 
 READ_S = 1.0  # at a time
 MAX_READ = 16  # frames at a time

@@ -10,7 +10,8 @@ from typing import Any
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject, decode, to_builtins
 from trainyard.contract.seals import ATTACH, session_key
-from trainyard.contract.sessions import KEEP_EVERY_S, Frame, FrameKind, FrameLock, SessionEnd, SessionOrder
+from trainyard.contract.session_frames import Frame, FrameLock
+from trainyard.contract.sessions import KEEP_EVERY_S, FrameKind, SessionEnd, SessionOrder
 
 # Two processes that no polite signal ends, one of them with a process group and a session of its own.
 STAYS = """

@@ -1,20 +1,14 @@
-"""Documents of a session (a wish, the order to its node, its end), and its frames, which server and node alone read."""
+"""Documents of a session: a person's wish, the order to its node, and its end."""
 
-import secrets
 import struct
 from enum import IntEnum
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from trainyard.contract.base import Id, WireStruct
 from trainyard.contract.limits import cut
 from trainyard.contract.orders import Locked
-from trainyard.contract.seals import BadSeal
 
 MAX_WORDS = 1_000
 MAX_COMMAND_CHARACTERS = 32_000
@@ -27,6 +21,7 @@ MAX_OUTPUT_BYTES = 4 << 30
 
 WINDOW_BYTES = 256 * 1024  # that are on the way at most, in either direction
 FRAME_BYTES = 16 * 1024  # of data in one frame
+NUMBER, CHANNEL, SIZE = struct.Struct(">Q"), struct.Struct(">I"), struct.Struct(">HH")  # in payloads of frames
 KEEP_EVERY_S = 4.0  # the server keeps a session alive, and its node reports that it lives
 ABANDONED_S = 30.0  # a session ends where its person has been away for so long
 
@@ -124,60 +119,3 @@ class SessionEnd(WireStruct, kw_only=True):
 
     def __post_init__(self) -> None:
         self.code, self.sentence = self.code[:40], cut(self.sentence)
-
-
-PLACE = struct.Struct(">IQ")
-NUMBER, CHANNEL, SIZE = struct.Struct(">Q"), struct.Struct(">I"), struct.Struct(">HH")  # in payloads
-NONCE_BYTES = 12
-
-
-class Frame(NamedTuple):
-    link: int
-    number: int
-    kind: FrameKind
-    payload: bytes
-
-
-class FrameLock:
-    """Locks and opens the frames of one direction of one session."""
-
-    def __init__(self, node_key: str, session: str, direction: Literal["up", "down"]) -> None:
-        self._scope = f"session:{session}:{direction}".encode()
-        key = HKDF(SHA256(), length=32, salt=None, info=b"trainyard " + self._scope).derive(bytes.fromhex(node_key))
-        self._cipher = AESGCM(key)
-
-    def lock(self, frame: Frame) -> bytes:
-        place, nonce = PLACE.pack(frame.link, frame.number), secrets.token_bytes(NONCE_BYTES)
-        content = bytes((frame.kind,)) + frame.payload
-        return place + nonce + self._cipher.encrypt(nonce, content, self._scope + place)
-
-    def unlock(self, data: bytes) -> Frame:
-        """Return the frame. Raises BadSeal for what is none of this session and direction."""
-        start = PLACE.size + NONCE_BYTES
-        try:
-            link, number = PLACE.unpack_from(data)
-            content = self._cipher.decrypt(data[PLACE.size : start], data[start:], self._scope + data[: PLACE.size])
-            return Frame(link, number, FrameKind(content[0]), content[1:])
-        except (InvalidTag, ValueError, IndexError, struct.error) as error:
-            raise BadSeal("a frame of the session does not open") from error
-
-
-class FrameOrder:
-    """Takes the frames of one direction in their order: those of the newest link, each once, without a gap."""
-
-    def __init__(self) -> None:
-        self._link = -1
-        self._number = 0
-
-    def takes(self, frame: Frame) -> bool:
-        """Return whether the frame counts. Raises BadSeal where one before it is missing."""
-        if frame.link < self._link:
-            return False
-        if frame.link > self._link:
-            self._link, self._number = frame.link, 0
-        if frame.number <= self._number:
-            return False
-        if frame.number != self._number + 1:
-            raise BadSeal("a frame of the session was lost on the way")
-        self._number = frame.number
-        return True

@@ -11,7 +11,8 @@ import structlog
 from redis.exceptions import RedisError
 
 from trainyard.contract.seals import BadSeal, session_key
-from trainyard.contract.sessions import WINDOW_BYTES, Frame, FrameKind, FrameLock, FrameOrder
+from trainyard.contract.session_frames import Frame, FrameLock, FrameOrder
+from trainyard.contract.sessions import WINDOW_BYTES, FrameKind
 from workers.transport.node_config import NodeConfig
 
 log = structlog.get_logger(__name__)

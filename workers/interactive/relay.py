@@ -18,13 +18,13 @@ import structlog
 
 from trainyard.contract import sessions
 from trainyard.contract.base import decode, encode
+from trainyard.contract.session_frames import Frame
 from trainyard.contract.sessions import (
     CHANNEL,
     FRAME_BYTES,
     KEEP_EVERY_S,
     NUMBER,
     SIZE,
-    Frame,
     FrameKind,
     SessionEnd,
     SessionOrder,

@@ -34,7 +34,8 @@ from trainyard.contract.seals import (
     stream_key,
     up_key,
 )
-from trainyard.contract.sessions import Attach, Frame, FrameKind, FrameLock, SessionEnd, SessionOrder
+from trainyard.contract.session_frames import Frame, FrameLock
+from trainyard.contract.sessions import Attach, FrameKind, SessionEnd, SessionOrder
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.temporary import take_lost_names
 from workers.machine.gpus import GpuFaultReader

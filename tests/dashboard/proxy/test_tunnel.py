@@ -16,7 +16,8 @@ from runs.interactive.app_tickets import AppPass
 from tests.fuzzing import fuzz, mutated
 from trainyard.contract.base import encode
 from trainyard.contract.seals import BadSeal
-from trainyard.contract.sessions import FRAME_BYTES, WINDOW_BYTES, Frame, FrameKind, FrameLock, SessionEnd
+from trainyard.contract.session_frames import Frame, FrameLock
+from trainyard.contract.sessions import FRAME_BYTES, WINDOW_BYTES, FrameKind, SessionEnd
 
 pytestmark = pytest.mark.timeout(7200)
 

@@ -24,7 +24,8 @@ from tests.dashboard.sockets.test_consumers import ORIGIN, by_token, socket
 from tests.sockets import WAIT_S, Socket
 from trainyard.contract.base import encode
 from trainyard.contract.seals import session_key
-from trainyard.contract.sessions import Frame, FrameKind, FrameLock, FrameOrder, SessionEnd, SessionWish
+from trainyard.contract.session_frames import Frame, FrameLock, FrameOrder
+from trainyard.contract.sessions import FrameKind, SessionEnd, SessionWish
 
 pytestmark = [pytest.mark.django_db(transaction=True, databases="__all__"), pytest.mark.usefixtures("valkey")]
 

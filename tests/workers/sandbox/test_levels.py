@@ -17,7 +17,16 @@ from workers.node.attempts import refuse_isolation
 from workers.node.preparation.orders import CannotRunHere
 from workers.sandbox import cgroups, node, seccomp
 from workers.sandbox.cgroups import CgroupLimits, MemoryEvents
-from workers.sandbox.kernel import CLONE_NEWUSER, PR_SET_NO_NEW_PRIVS, prctl, unshare
+from workers.sandbox.kernel import (
+    CLONE_NEWNS,
+    CLONE_NEWUSER,
+    MS_REC,
+    MS_SLAVE,
+    PR_SET_NO_NEW_PRIVS,
+    mount,
+    prctl,
+    unshare,
+)
 from workers.sandbox.node import CannotIsolate, Isolation, Probe, find_isolation
 from workers.sandbox.probe import Prober, in_child
 from workers.sandbox.process import Mechanism
@@ -149,6 +158,21 @@ def test_filters_of_all_machines_jump_to_where_they_should() -> None:
     for machine in seccomp.MACHINES:
         program = seccomp.assembled(machine)
         assert len(program) % 8 == 0 and program[-8:-6] == b"\x06\x00"
+
+
+def may_mount() -> str:
+    unshare(CLONE_NEWNS)
+    mount(None, "/", None, MS_REC | MS_SLAVE)
+    mount("tmpfs", "/mnt", "tmpfs", 0)
+    return ""
+
+
+def test_whoever_may_mount_and_become_another_user_has_a_view_for_each_rank(open_folder: Path) -> None:
+    """Other tests skip where a machine allows less, so that a view which no longer comes about would not be seen."""
+    if os.getuid() != 0 or in_child(may_mount):
+        pytest.skip("this machine lets nobody mount, or is not root's")
+    probe = Prober(open_folder).probe()
+    assert probe.mechanism == Mechanism.USER_AND_NAMESPACE, probe.missing
 
 
 def test_a_machine_that_refuses_namespaces_has_level_1_and_says_why(

@@ -232,8 +232,8 @@ def test_every_run_has_its_colour_and_one_checkbox_for_whoever_sees_it(
     assert 'aria-label="Select hello"' in box and "disabled" not in box
     assert "data-eye" not in text, "what is selected is selected once"
     assert "Archive</button>" not in text and "Archive</button>" in text_of(as_user(cast.mate))
-    rows = dict(re.findall(r'series-(\d+)" data-key="(\w+)"', text))
-    assert {key: int(colour) for colour, key in rows.items()} == {run.pk: 7, other.pk: colour_of(other.pk) + 1}
+    rows = re.findall(r'series-(\d+)" data-key="(\w+)"', text)
+    assert {key: int(colour) for colour, key in rows} == {run.pk: 7, other.pk: colour_of(other.pk) + 1}
 
 
 def charted(text: str) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trainyard.contract.seals import BadSeal, new_key
-from trainyard.contract.sessions import Frame, FrameKind, FrameLock, FrameOrder
+from trainyard.contract.session_frames import Frame, FrameLock, FrameOrder
+from trainyard.contract.sessions import FrameKind
 
 KEY = new_key()
 FRAME = Frame(1, 7, FrameKind.INPUT, b"secret\n")
