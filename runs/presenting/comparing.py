@@ -24,6 +24,10 @@ class Asked(NamedTuple):
     has_trials: bool
     without: list[str]
 
+    @property
+    def is_filter(self) -> bool:
+        return bool(self.fitting or self.project or self.tag)
+
 
 def text_of(query: QueryDict, name: str) -> str:
     return query.get(name, "").strip()[:MAX_CHARS]
@@ -51,7 +55,7 @@ def compared_runs(user: Someone, asked: Asked) -> tuple[list[Run], str]:
     if num_missing := len(ids) - len(runs):
         words = "One run of this address is" if num_missing == 1 else f"{num_missing} runs of this address are"
         sentences.append(f"{words} not shown: deleted, or not yours to see.")
-    if asked.fitting or asked.project or asked.tag:
+    if asked.is_filter:
         try:
             found = find_runs(
                 user,
