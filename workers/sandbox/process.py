@@ -151,8 +151,8 @@ def _hide_folders(sandbox: Sandbox) -> None:
 
 
 def _name_user(user: int, folder: Path) -> None:
-    """Give the user a name in this view: programs such as Java ask for it. ``folder`` is one of ours in memory, and keeps
-    the file: Linux makes no disk read-only that has a deleted file in use."""
+    """Give the user a name in this view: programs such as Java ask for it. ``folder`` is one of ours in memory, and
+    keeps the file: Linux makes no disk read-only that has a deleted file in use."""
     file, users = folder / ".passwd", Path("/etc/passwd")
     with suppress(OSError):
         file.write_text(f"{users.read_text()}\nproject:x:{user}:{user}::/:/bin/sh\n")
