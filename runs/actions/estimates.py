@@ -8,9 +8,9 @@ from runs.actions.checking import cluster_of, parse_launch
 from runs.engines import engine_of
 from runs.inputs.datasets import resolve
 from runs.models import Cluster, Node
+from runs.placing.fitting import Placed
 from runs.placing.planning import MAX_RANKS, Costs, KnownRates, costs, likely_nodes
 from runs.placing.queue import forecast
-from runs.placing.scheduling import Placed
 from runs.rights.access import Permission, Someone, project_by_name, require, visible_runs
 from trainyard.spec import Problem, RecipeSpec, SpecError, check_fits
 
@@ -52,7 +52,7 @@ def _nodes(spec: RecipeSpec, cluster: Cluster, now: datetime) -> list[Node]:
     nodes = {node.pk: node for node in Node.objects.registered().filter(cluster=cluster)}
     if problems := check_fits(spec, nodes.values()):
         raise SpecError(problems)
-    answer = forecast(cluster, spec.resolved(), engine_of(cluster).capacity(cluster, now))
+    answer = forecast(cluster, spec.resolved(), engine_of(cluster).capacity(cluster, now), now)
     if isinstance(answer, Placed):
         return [nodes[part.node] for part in answer.parts]
     chosen = likely_nodes(spec, list(nodes.values()))

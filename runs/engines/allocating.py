@@ -20,8 +20,8 @@ from runs.engines.findings import Finding, machines, probe_of
 from runs.engines.machine_system import ExaminedSystem, SystemAway, origin_of
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
+from runs.placing.fitting import Room
 from runs.placing.planning import runs_containers
-from runs.placing.scheduling import Room
 from runs.serving import broadcast
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.desired import DesiredAttempt

@@ -10,8 +10,8 @@ from runs.engines.control_hints import publish
 from runs.engines.findings import Finding
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.models import Attempt, Cluster, Node, Placement
+from runs.placing.fitting import Room
 from runs.placing.planning import rooms_of
-from runs.placing.scheduling import Room
 from trainyard.contract.base import WireStruct
 from trainyard.contract.desired import DesiredAttempt, Nudge
 from trainyard.contract.inspections import Inspect, Question

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from runs.engines.findings import Finding
 from runs.models import Attempt, Cluster, Node, Placement
-from runs.placing.scheduling import Room
+from runs.placing.fitting import Room
 from trainyard.contract.desired import DesiredAttempt
 from trainyard.contract.inspections import Question
 

@@ -15,8 +15,9 @@ from runs.engines import engine_of
 from runs.life import stopping
 from runs.models import Attempt, HeldSlot, Node, Run, User
 from runs.models.attempts import REPLACE
+from runs.placing.fitting import Placed
 from runs.placing.queue import request_of
-from runs.placing.scheduling import Placed, place
+from runs.placing.scheduling import place
 from runs.values.columns import LeftOutNode
 from runs.values.refused import Refused
 from runs.values.status import Status, Wanted

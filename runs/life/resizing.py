@@ -16,9 +16,11 @@ from runs.life import stopping
 from runs.models import Attempt, Cluster, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.changing import Change, Training, change_of
-from runs.placing.preempting import Concession, SlotHolder, make_room
+from runs.placing.fitting import Room
+from runs.placing.policies import policy_of
+from runs.placing.preempting import Concession, SlotHolder, askable, make_room
 from runs.placing.queue import requests_of, waiting_runs
-from runs.placing.scheduling import Room
+from runs.placing.usage import standings_of
 from runs.records.metrics.models import Telemetry
 from runs.values.refused import Refused
 from runs.values.status import Status, TransitionError, Wanted
@@ -206,16 +208,18 @@ def _why_not(run: Run, nodes: int) -> str:
     return f"{accepted}: its degrees or its batch do not divide among the {world} ranks of {nodes} nodes."
 
 
-# Runs of lower priority make room for one that waits: they save a checkpoint first, and return by themselves.
+# Runs of lower priority, or on lent slots, make room for one that waits: they save first, and return by themselves.
 
 
 def preemptable_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
-    """Return those of the clusters where a run waits and one of lower priority trains."""
+    """Return those of the clusters where a run waits, and one of lower priority trains or its project is guaranteed
+    slots."""
     found = []
     for cluster in clusters:
-        first = waiting_runs(cluster).order_by().aggregate(first=Min("priority"))["first"]
-        last = _training(cluster).aggregate(last=Max("run__priority"))["last"]
-        if first is not None and last is not None and first < last:
+        first = waiting_runs(cluster).order_by().aggregate(first=Max("priority"))["first"]
+        last = _training(cluster).aggregate(last=Min("run__priority"))["last"]
+        owed = waiting_runs(cluster).filter(project__guaranteed_slots__gt=0)
+        if first is not None and last is not None and (first > last or owed.exists()):
             found.append(cluster)
     return found
 
@@ -228,11 +232,17 @@ def preempt(cluster: Cluster, now: datetime, claimant: Callable[[], str | None])
     name = Run.objects.filter(pk=first).values_list("name", flat=True).first()
     (request,) = requests_of(Run.objects.filter(pk=first))
     attempts = {one.run_id: one for one in _attempts(cluster)}
-    concessions = make_room(request, engine_of(cluster).capacity(cluster, now), _holders(list(attempts.values())))
+    policy, standings = policy_of(cluster.scheduling), standings_of(cluster, now, reads_used=False)
+    holders = askable(request, _holders(list(attempts.values())), standings, asks_others=policy.asks_others)
+    concessions = make_room(request, engine_of(cluster).capacity(cluster, now), holders)
+    lower = {one.request.run for one in holders if one.request.priority < request.priority}
     made = []
     for concession in concessions:
         try:
-            _begin(attempts[concession.run], concession, str(name), now)
+            why = f"Run {name} has a higher priority and needs nodes"
+            if concession.run not in lower:
+                why = f"Project {request.project} needs slots that it is guaranteed, for run {name}"
+            _begin(attempts[concession.run], concession, why, now)
         except (StaleStatus, TransitionError) as error:  # somebody was faster: the next round looks again
             log.info("preempt.overtaken", run=concession.run, error=str(error))
             continue
@@ -240,9 +250,8 @@ def preempt(cluster: Cluster, now: datetime, claimant: Callable[[], str | None])
     return made
 
 
-def _begin(attempt: Attempt, concession: Concession, name: str, now: datetime) -> None:
+def _begin(attempt: Attempt, concession: Concession, first: str, now: datetime) -> None:
     run, num_before = attempt.run, len(attempt.placements.all())
-    first = f"Run {name} has a higher priority and needs nodes"
     if concession.num_nodes:
         words = f"{first}: {goes_on(num_before, concession.num_nodes)}. {ranks_do_sentence(run, attempt)}"
         stopping.begin(run, attempt, why=stopping.RESIZE, code="resizing", sentence=words, now=now)

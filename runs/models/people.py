@@ -70,6 +70,12 @@ class Project(models.Model):
     # Where its data may lie, separated by commas as in Cluster.region; empty: anywhere.
     regions = models.CharField(max_length=300, blank=True)
     quota_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # of all that it stores; None: no limit
+    # Its part of the clusters that it may use: see docs/queue.md. None: no limit.
+    weight = models.FloatField(default=1.0)
+    guaranteed_slots = models.PositiveIntegerField(default=0)
+    slots = models.PositiveIntegerField(null=True, blank=True)  # at once, over all clusters
+    slot_hours_month = models.FloatField(null=True, blank=True)
+    max_priority = models.PositiveSmallIntegerField(default=100)  # of runs of members; maintainers go higher
     encrypts_files = models.BooleanField(default=False)  # and logs and media, with its storage keys
     # Days after the end of a run; None: for ever. See runs.privacy.retention.
     keep_logs_days = models.PositiveIntegerField(null=True, blank=True)

@@ -25,9 +25,10 @@ from runs.values.ids import new_id, shard_of
 from runs.values.run_config import MAX_NOTES, RunDescription, clean_tags, why_not_kept
 from runs.values.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
 from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
-from trainyard.spec import PRIORITIES, read_spec, usable_nodes
+from trainyard.spec import read_spec, usable_nodes
 from trainyard.spec.sections.environment import has_container
 from trainyard.spec.sections.resources import shares_of
+from trainyard.spec.values.fields import priority_of
 
 if TYPE_CHECKING:
     from runs.models.attempts import Attempt, Event
@@ -73,7 +74,7 @@ def size_of(spec: SpecDocument) -> Size:
         "slot_shares": shares_of(resources.get("slots_per_process", 1)),
         "accelerator": str(resources.get("accelerator", "auto")),
         "node_counts": counts,
-        "priority": PRIORITIES.index(spec.get("priority") or "normal") - 1,
+        "priority": priority_of(spec.get("priority", "normal")),
         "in_container": has_container(spec),
     }
 
@@ -152,7 +153,10 @@ class Run(models.Model):
     # Of an elastic run: the numbers of nodes on which it trains, the least first. And the most that a person wants.
     node_counts = models.JSONField(null=True, blank=True, editable=False)
     node_limit = models.PositiveIntegerField(null=True, blank=True, editable=False)
-    priority = models.SmallIntegerField(default=0, editable=False)  # -1 high, 0 normal, 1 low: the least comes first
+    priority = models.SmallIntegerField(default=50, editable=False)  # 0 to 100, of which the highest comes first
+    # When control thinks that it starts: a StartPrediction. And what it thought when the run was submitted.
+    predicted_start = models.JSONField(null=True, editable=False)
+    first_prediction = models.JSONField(null=True, editable=False)
 
     fence = models.PositiveIntegerField(default=0, editable=False)  # the newest attempt's; only grows
     shard = models.PositiveIntegerField(default=0, editable=False)  # for good: its records may be on their way
@@ -184,7 +188,7 @@ class Run(models.Model):
                 condition=Q(ended_at=None),
             ),
             ListIndex(
-                fields=("cluster", "status", "priority", "created_at", "id"),
+                fields=("cluster", "status", "-priority", "created_at", "id"),
                 beside=("wanted", "project"),
                 name="run_queue",
             ),

@@ -3,17 +3,29 @@ a row of RULES. What one refuses waits with its sentence, and keeps nobody behin
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from runs.models import Cluster, HeldSlot, Project, Run, Sweep, Trial
-from runs.placing.scheduling import Request
+from runs.placing.fitting import Request
+from runs.placing.usage import held_by_project, used_this_month
 from runs.rights.access import users_who_may_run_on
 from runs.values.status import Status
 from trainyard.contract.statuses import SweepStatus
 
 Refusals = Mapping[str, str]  # sentences, by run
+
+
+@dataclass(frozen=True)
+class Part:
+    """Limits of a project over all clusters, and what it has of them. None: no limit."""
+
+    slots: int | None = None  # at once
+    held: float = 0.0
+    slot_hours: float | None = None  # in a month
+    used_hours: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,7 @@ class Terms:
     people: frozenset[int]  # whose runs it takes in any project
     elsewhere: Mapping[str, str]  # why it is in no region of a project, by the project's name
     trials: Refusals  # of sweeps that are paused, or have as many trials on nodes as they may
+    parts: Mapping[str, Part] = field(default_factory=dict)  # of projects that have limits, by name
 
 
 def refused(requests: Sequence[Request], terms: Terms) -> dict[str, str]:
@@ -44,16 +57,46 @@ def _not_allowed(requests: Sequence[Request], terms: Terms) -> Refusals:
     return dict.fromkeys(others, f"Its project may not use cluster {terms.cluster} any more.")
 
 
+def _beyond_slots(requests: Sequence[Request], terms: Terms) -> Refusals:
+    """Return the refusals of requests with which a project would hold more slots than it may."""
+    found = {}
+    asked: dict[str, float] = defaultdict(float)
+    for one in requests:
+        part = terms.parts.get(one.project)
+        if part is None or part.slots is None:
+            continue
+        if part.held + asked[one.project] + one.whole_slots <= part.slots:
+            asked[one.project] += one.whole_slots
+            continue
+        found[one.run] = (
+            f"Project {one.project} may hold {part.slots} slots at once: it holds {part.held:g}, and this run needs "
+            f"{one.whole_slots:g}."
+        )
+    return found
+
+
+def _beyond_hours(requests: Sequence[Request], terms: Terms) -> Refusals:
+    """Return the refusals of projects that have used up their month. What runs goes on."""
+    spent = {name: part for name, part in terms.parts.items() if part.slot_hours is not None}
+    return {
+        one.run: f"Project {one.project} has used the {part.slot_hours:g} slot-hours that it has in a month."
+        for one in requests
+        if (part := spent.get(one.project)) and part.slot_hours is not None and part.used_hours >= part.slot_hours
+    }
+
+
 def _elsewhere(requests: Sequence[Request], terms: Terms) -> Refusals:
     """Return the refusals of requests of projects that are pinned to other regions."""
     return {one.run: terms.elsewhere[one.project] for one in requests if one.project in terms.elsewhere}
 
 
 # A later one is asked about what those before it let pass.
-RULES: tuple[Callable[[Sequence[Request], Terms], Refusals], ...] = (_trials, _not_allowed, _elsewhere)
+RULES: tuple[Callable[[Sequence[Request], Terms], Refusals], ...] = (
+    _trials, _not_allowed, _elsewhere, _beyond_hours, _beyond_slots,
+)  # fmt: skip
 
 
-def terms_of(cluster: Cluster) -> Terms:
+def terms_of(cluster: Cluster, now: datetime) -> Terms:
     return Terms(
         cluster=cluster.name,
         projects=frozenset(cluster.projects.values_list("name", flat=True)),
@@ -64,7 +107,16 @@ def terms_of(cluster: Cluster) -> Terms:
             if (sentence := project.why_not_in(f"cluster {cluster.name}", cluster.region))
         },
         trials=_held_back(cluster),
+        parts=parts_of(Project.objects.exclude(slots=None, slot_hours_month=None), now),
     )
+
+
+def parts_of(projects: QuerySet[Project], now: datetime) -> dict[str, Part]:
+    """Return what each of the projects may have, and has."""
+    rows = list(projects.values_list("name", "slots", "slot_hours_month"))
+    held = held_by_project() if rows else {}
+    used = used_this_month(now, [name for name, _, _ in rows]) if rows else {}
+    return {name: Part(slots, held.get(name, 0.0), hours, used.get(name, 0.0)) for name, slots, hours in rows}
 
 
 def _held_back(cluster: Cluster) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runs.placing.scheduling import Room
+from runs.placing.fitting import Room
 
 
 @dataclass(frozen=True)

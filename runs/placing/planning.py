@@ -12,8 +12,9 @@ from datetime import datetime
 import msgspec
 
 from runs.models import Cluster, Dataset, HeldSlot, Node, Placement, Run
+from runs.placing.fitting import DividedSlot, Placed, Room
 from runs.placing.queue import request_of
-from runs.placing.scheduling import DividedSlot, Placed, Room, place
+from runs.placing.scheduling import place
 from runs.records.metrics.progress import facts_of
 from runs.values.status import Status
 from trainyard import planner

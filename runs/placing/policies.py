@@ -1,7 +1,7 @@
 """Orders of a cluster's queue, by name: a policy is a pure function on plain values, and a row of POLICIES.
 
-It says which of the runs of one priority is looked at next. A higher priority goes first under each policy, and runs
-that recover come before the queue. What waits for room then keeps those behind it waiting: see scheduling.
+Runs that recover come before the queue, and what a project is guaranteed before the rest of it. What waits for room
+then has a reservation that those behind it may not delay: see scheduling.
 """
 
 from collections import defaultdict, deque
@@ -9,41 +9,98 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from runs.placing.scheduling import Request
+from runs.placing.fitting import Request
 
-Held = Mapping[str, float]  # slots of the cluster that a project's runs hold, by the project's name
+TURN_S = 3600.0  # for which a run counts until its project has its next turn in a round
+
+
+class Standing(NamedTuple):
+    """A project on a cluster."""
+
+    held: float = 0.0  # slots that its runs hold
+    used: float = 0.0  # slot-seconds, of which those a half-life ago count half
+    weight: float = 1.0
+    guaranteed: int = 0  # slots
+
+    def owes(self, request: Request) -> bool:
+        """Return whether the request is within what the project is guaranteed."""
+        return self.held + request.whole_slots <= self.guaranteed
+
+
+Standings = Mapping[str, Standing]  # by the project's name
 
 
 class Policy(NamedTuple):
     label: str
-    order: Callable[[Sequence[Request], Held], Sequence[Request]]  # of requests that come oldest first
-    reads_held: bool = True
+    order: Callable[[Sequence[Request], Standings], Sequence[Request]]  # of requests that come oldest first
+    reads_used: bool = False
+    asks_others: bool = True  # a higher priority has runs of other projects make room, too
 
 
-def ordered(policy: Policy, requests: Sequence[Request], held: Held) -> list[Request]:
+def ordered(policy: Policy, requests: Sequence[Request], standings: Standings) -> list[Request]:
     """Return the requests, which come oldest first, in the order in which they are placed."""
-    return sorted(policy.order(requests, held), key=lambda one: one.priority)
+    left = {name: one.guaranteed - one.held for name, one in standings.items()}
+    owed, rest = [], []
+    for request in policy.order(requests, standings):
+        if is_owed := left.get(request.project, 0.0) >= request.whole_slots:
+            left[request.project] -= request.whole_slots
+        (owed if is_owed else rest).append(request)
+    return owed + rest
 
 
-def equal_shares(requests: Sequence[Request], held: Held) -> list[Request]:
-    """The project that holds the fewest slots is next with its oldest run, and counts as holding what that asks for.
-    Of projects that hold as many the one whose run came first is."""
+def by_priority(requests: Sequence[Request], standings: Standings | None = None) -> list[Request]:
+    return sorted(requests, key=lambda one: -one.priority)
+
+
+def equal_shares(requests: Sequence[Request], standings: Standings) -> list[Request]:
+    """The project that holds the fewest slots is next with its oldest run, and counts as holding what that asks for. A
+    higher priority goes first in any project."""
+    return by_priority(_in_turns(requests, lambda name: standings.get(name, Standing()).held, lambda _: 1.0))
+
+
+def fair_shares(requests: Sequence[Request], standings: Standings) -> list[Request]:
+    """The project that has used the least of late by its weight is next, with its oldest run of the highest priority,
+    and counts as having used an hour of it."""
+
+    def weight(name: str) -> float:
+        return standings.get(name, Standing()).weight
+
+    return _in_turns(
+        by_priority(requests),
+        lambda name: standings.get(name, Standing()).used / weight(name),
+        lambda name: TURN_S / weight(name),
+    )
+
+
+def _in_turns(
+    requests: Sequence[Request], begun: Callable[[str], float], of_slot: Callable[[str], float]
+) -> list[Request]:
+    """Return the requests so that the project with the least is next. It has ``begun`` with so much, and a request adds
+    ``of_slot`` for each of its slots. Of projects that have as much the one whose run came first is."""
     waiting: dict[str, deque[Request]] = defaultdict(deque)
     for request in requests:
         waiting[request.project].append(request)
-    projects = [(held.get(project, 0.0), place, project) for place, project in enumerate(waiting)]
+    projects = [(begun(project), place, project) for place, project in enumerate(waiting)]
     heapify(projects)
     found = []
     while projects:
-        num_held, place, project = heappop(projects)
+        amount, place, project = heappop(projects)
         found.append(request := waiting[project].popleft())
         if waiting[project]:
-            heappush(projects, (num_held + request.num_slots / request.num_shares, place, project))
+            heappush(projects, (amount + request.whole_slots * of_slot(project), place, project))
     return found
 
 
-FIRST_COME = "first-come"  # a cluster's policy unless somebody chooses
+FIRST_COME, FAIR_SHARE = "first-come", "fair-share"
 POLICIES = {
-    FIRST_COME: Policy("first come, first served", lambda requests, _: requests, reads_held=False),
-    "equal-shares": Policy("the project that holds the fewest slots first", equal_shares),
+    FAIR_SHARE: Policy(
+        "the project that has used the least of late, by its weight", fair_shares, reads_used=True, asks_others=False
+    ),
+    FIRST_COME: Policy("the highest priority, then first come, first served", by_priority),
+    "equal-shares": Policy("the highest priority, then the project that holds the fewest slots", equal_shares),
 }
+
+
+def policy_of(name: str) -> Policy:
+    """Return the policy of that name; of a name that a newer version may have given the simplest."""
+    return POLICIES.get(name) or POLICIES[FIRST_COME]

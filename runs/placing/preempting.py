@@ -1,4 +1,4 @@
-"""Runs that make room for one of higher priority: a pure function on plain values, by trying what fits.
+"""Runs that make room for one of higher priority, or for what a project is guaranteed: pure, by trying what fits.
 
 Elastic runs shrink first, then others end and wait. The youngest of the lowest priority is asked first, and nobody more
 than is needed.
@@ -7,7 +7,9 @@ than is needed.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from runs.placing.scheduling import Placed, Request, Room, place
+from runs.placing.fitting import Placed, Request, Room
+from runs.placing.policies import Standing, Standings
+from runs.placing.scheduling import place
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,10 @@ class SlotHolder:
         return len(self.slots)
 
     @property
+    def num_slots(self) -> int:
+        return sum(len(slots) for _, slots in self.slots)
+
+    @property
     def can_shrink(self) -> bool:
         return bool(self.request.node_counts) and self.request.num_nodes < self.num_nodes
 
@@ -34,10 +40,31 @@ class Concession:
     num_nodes: int
 
 
+def askable(
+    request: Request, holders: Sequence[SlotHolder], standings: Standings, *, asks_others: bool = True
+) -> list[SlotHolder]:
+    """Return the holders, oldest first, that may have to make room for the request: those of a lower priority
+    (``asks_others``: of any project), and those on slots that are lent to their project, where the request is within
+    what its own is guaranteed. Nobody loses what is guaranteed."""
+    is_owed = standings.get(request.project, Standing()).owes(request)
+    left = {name: one.held - one.guaranteed for name, one in standings.items()}
+    found = []
+    for one in reversed(holders):
+        project, slots = one.request.project, one.num_slots
+        is_own = project == request.project
+        if (asks_others or is_own) and one.request.priority < request.priority:
+            found.append(one)
+        elif is_owed and not is_own and left.get(project, 0.0) >= slots:
+            left[project] -= slots
+            found.append(one)
+    return found[::-1]
+
+
 def make_room(request: Request, rooms: Sequence[Room], holders: Sequence[SlotHolder]) -> list[Concession]:
-    """Return what lets the request be placed at once; nothing where nothing does. ``holders`` come oldest first."""
-    lower = [one for one in reversed(holders) if one.request.priority > request.priority]
-    ordered = sorted(lower, key=lambda one: -one.request.priority)
+    """Return what lets the request be placed at once; nothing where nothing does. ``holders`` come oldest first, and
+    may all be asked."""
+    lower = list(reversed(holders))
+    ordered = sorted(lower, key=lambda one: one.request.priority)
     offers = [Concession(one.request.run, one.request.num_nodes) for one in ordered if one.can_shrink]
     offers += [Concession(one.request.run, 0) for one in ordered]
     made: list[Concession] = []

@@ -4,13 +4,17 @@ places the queue, and by pages, which say beforehand what would happen."""
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import QuerySet
 
-from runs.models import Cluster, HeldSlot, Placement, Run
+from runs.models import Cluster, Placement, Run
 from runs.models.runs import counts_up_to, size_of
-from runs.placing.policies import FIRST_COME, POLICIES, ordered
-from runs.placing.scheduling import Placed, Request, Room, Waiting, place
+from runs.placing.ends import ends_of, lasts_of, with_ends
+from runs.placing.fitting import Placed, Request, Room, Waiting
+from runs.placing.policies import ordered, policy_of
+from runs.placing.scheduling import place
+from runs.placing.usage import standings_of
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import SpecDocument
 
@@ -21,7 +25,7 @@ NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
 def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
     """The cluster's queue: the highest priority first, and among equals the first that came. See ``arranged``."""
     queued = Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN)
-    return queued.order_by("priority", "created_at", "pk")
+    return queued.order_by("-priority", "created_at", "pk")
 
 
 def requests_of(waiting: QuerySet[Run]) -> list[Request]:
@@ -79,21 +83,26 @@ def request_of(run_id: str, spec: SpecDocument) -> Request:
     )
 
 
-def arranged(cluster: Cluster, requests: Sequence[Request]) -> list[Request]:
+def arranged(cluster: Cluster, requests: Sequence[Request], now: datetime) -> list[Request]:
     """Return the requests, which come oldest first, in the order in which the cluster's policy has them placed."""
-    policy = POLICIES.get(cluster.scheduling) or POLICIES[FIRST_COME]  # a newer version's policy, perhaps
-    return ordered(policy, requests, _held(cluster) if policy.reads_held else {})
+    policy = policy_of(cluster.scheduling)
+    return ordered(policy, requests, standings_of(cluster, now, reads_used=policy.reads_used)) if requests else []
 
 
-def _held(cluster: Cluster) -> dict[str, float]:
-    """Return how many slots of it each project holds, by the project's name."""
-    slots = HeldSlot.objects.filter(node__cluster=cluster).values(name=F("placement__attempt__run__project__name"))
-    return dict(slots.annotate(held=Sum(1.0 / F("num_shares"))).values_list("name", "held"))
+def with_times(
+    cluster: Cluster, requests: Sequence[Request], rooms: Sequence[Room], now: datetime
+) -> tuple[list[Request], list[Room]]:
+    """Return the requests with the time that they last, at most as is expected, and the rooms with the ends of what
+    holds their slots: so a run may pass another that waits."""
+    lasts = lasts_of(cluster, requests, now)
+    timed = [replace(one, lasts_s=lasts[one.run].high) if one.run in lasts else one for one in requests]
+    return timed, with_ends(cluster, rooms, ends_of(cluster, now))
 
 
-def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room]) -> Placed | Waiting:
+def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room], now: datetime) -> Placed | Waiting:
     """Return where a run of the resolved spec would start if it were submitted now, else why it would wait.
     ``capacity``: what the cluster's engine has free."""
     own = request_of(NEW, spec)
-    requests = arranged(cluster, [*requests_of(waiting_runs(cluster)), own])
-    return place(cluster.name, requests, capacity)[requests.index(own)]
+    requests = arranged(cluster, [*requests_of(waiting_runs(cluster)), own], now)
+    timed, rooms = with_times(cluster, requests, capacity, now)
+    return place(cluster.name, timed, rooms)[requests.index(own)]

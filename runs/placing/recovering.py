@@ -8,8 +8,8 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from runs.models import Cluster, Node, Run
+from runs.placing.fitting import Placed, Request, Waiting
 from runs.placing.queue import requests_of
-from runs.placing.scheduling import Placed, Request, Waiting
 from runs.recovery.fencing import lost_nodes, unconfirmed_nodes
 from runs.recovery.policy import waiting_sentence
 from runs.values.columns import LeftOutNode

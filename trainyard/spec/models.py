@@ -1,6 +1,6 @@
 """The fields of a spec, in the order of the form: what, where, parallel, train, safety."""
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -18,10 +18,7 @@ from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Tra
 from trainyard.spec.sections.watch import Rules, watch_field
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
 from trainyard.spec.values.code import GitCode, StoredCode
-from trainyard.spec.values.fields import Name, Part, Slug, Tag, safety_field, what_field, where_field
-
-Priority = Literal["high", "normal", "low"]
-PRIORITIES = get_args(Priority)  # the first come first
+from trainyard.spec.values.fields import Name, Part, Priority, Slug, Tag, safety_field, what_field, where_field
 
 
 class Spec(Part):
@@ -35,7 +32,9 @@ class Spec(Part):
     priority: Priority = where_field(
         "normal",
         "Priority",
-        "Who gets nodes first. Runs of a lower priority save, and shrink or wait, where others need theirs.",
+        "Who gets nodes first: 0 to 100, the highest first; high is 75, normal 50, low 25. Runs of a lower priority "
+        "save, and shrink or wait, where others need theirs.",
+        kind="text",
     )
     restarts: Restarts = Restarts()
     limits: Limits = Limits()

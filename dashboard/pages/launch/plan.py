@@ -20,9 +20,9 @@ from runs.actions.estimates import shown_run
 from runs.engines import engine_of
 from runs.models import Node, Run
 from runs.placing import planning
+from runs.placing.fitting import Placed
 from runs.placing.planning import likely_nodes
 from runs.placing.queue import forecast
-from runs.placing.scheduling import Placed
 from runs.presenting.measured import measured_of
 from runs.rights.access import Forbidden, NotFound, Permission, Someone, projects_with, require, visible_runs
 from trainyard.contract.base import JsonObject, SpecDocument
@@ -121,7 +121,7 @@ def _typed(document: JsonObject) -> tuple[Spec | None, JsonObject]:
 
 def _prospects(found: Launchable, now: datetime) -> tuple[Sequence[Node], str, str]:
     """Return the nodes where it would start (or would, if they were idle), a sentence and its tone."""
-    answer = forecast(found.cluster, found.spec.resolved(), engine_of(found.cluster).capacity(found.cluster, now))
+    answer = forecast(found.cluster, found.spec.resolved(), engine_of(found.cluster).capacity(found.cluster, now), now)
     if not isinstance(answer, Placed):
         return likely_nodes(found.spec, found.nodes), answer.sentence, "grey"
     by_id = {node.pk: node for node in found.nodes}

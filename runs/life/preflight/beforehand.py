@@ -12,7 +12,7 @@ from django.db.models import Max
 
 from runs.life.preflight.needs import CheckedNode
 from runs.models import Cluster, HeldSlot, Node, Preflight, Run
-from runs.placing.scheduling import Placed, Waiting
+from runs.placing.fitting import Placed, Waiting
 from runs.serving import broadcast
 from runs.values.columns import CheckState
 from trainyard.formats.words import listed

@@ -12,7 +12,7 @@ from runs.life.preflight.beforehand import Beforehand
 from runs.life.preflight.needs import CheckedNode, Needs, checked_nodes, checks_for
 from runs.life.preflight.pairs import connection_checks, unfit_in, version_checks
 from runs.models import Node, Run
-from runs.placing.scheduling import Placed, Request, Waiting
+from runs.placing.fitting import Placed, Request, Waiting
 from runs.values.columns import Check, CheckState
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.machines import FolderState, GpuFaults

@@ -19,9 +19,10 @@ from runs.life.resizing import range_words
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.placing.admission import refused, terms_of
-from runs.placing.queue import arranged, request_of, requests_of, waiting_runs
+from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
+from runs.placing.queue import arranged, request_of, requests_of, waiting_runs, with_times
 from runs.placing.recovering import Recovering, recovering_runs
-from runs.placing.scheduling import Placed, Waiting, could_ever_fit, has_room, place
+from runs.placing.scheduling import place
 from runs.recovery.failing import Elsewhere
 from runs.serving import broadcast
 from runs.values.status import Status
@@ -81,13 +82,16 @@ def _answers(cluster: Cluster, now: datetime) -> Vetted:
     again, queue = recovering.requests, requests_of(waiting_runs(cluster))
     if not again and not queue:
         return Vetted([])
-    early = refused([*again, *queue], terms_of(cluster))
+    terms = terms_of(cluster, now)  # a run that has started goes on, whatever limit was reached since
+    early = refused(again, replace(terms, parts={})) | refused(queue, terms)
     shut_out = [Waiting(run_id, sentence) for run_id, sentence in early.items()]
     again, queue = ([one for one in requests if one.run not in early] for requests in (again, queue))
-    requests = [*again, *arranged(cluster, queue)]
+    requests = [*again, *arranged(cluster, queue, now)]
     if not requests:
         return Vetted([*shut_out])
     rooms = engine_of(cluster).capacity(cluster, now)
+    if len(requests) > 1:  # one may wait, and another pass it
+        requests, rooms = with_times(cluster, requests, rooms, now)
     vetted = place_vetted(requests, lambda ones: place(cluster.name, ones, rooms), now)
     return replace(vetted, answers=[*recovering.checked(vetted.answers), *shut_out])
 

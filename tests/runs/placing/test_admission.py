@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runs.placing.admission import Terms, refused
-from runs.placing.scheduling import Request
+from runs.placing.admission import Part, Terms, refused
+from runs.placing.fitting import Request
 
 TERMS = Terms(cluster="lab", projects=frozenset({"mine"}), people=frozenset({7}), elsewhere={}, trials={})
 
@@ -26,3 +26,20 @@ def test_what_another_rule_refuses_has_the_first_ones_sentence_and_nobody_else_i
     assert found == {
         "a": "It waits.", "b": "Sweep s is paused.", "c": "Its project may not use cluster lab any more.",
     }  # fmt: skip
+
+
+def test_a_project_holds_no_more_slots_than_it_may_and_a_smaller_run_still_starts() -> None:
+    terms = replace(TERMS, parts={"mine": Part(slots=4, held=2.0)})
+    found = refused([Request("a", 1, 1, project="mine"), Request("b", 2, 1, project="mine"), asked("c")], replace(
+        terms, people=frozenset({1}),
+    ))  # fmt: skip
+    assert found == {"b": "Project mine may hold 4 slots at once: it holds 2, and this run needs 2."}
+
+
+def test_a_month_that_is_used_up_keeps_the_queue_and_a_limit_below_what_runs_ends_nothing() -> None:
+    spent = replace(TERMS, parts={"mine": Part(slot_hours=1.5, used_hours=1.5)})
+    assert refused([asked("a")], spent) == {"a": "Project mine has used the 1.5 slot-hours that it has in a month."}
+    assert refused([asked("a")], replace(TERMS, parts={"mine": Part(slot_hours=1.5, used_hours=1.4)})) == {}
+    lowered = replace(TERMS, parts={"mine": Part(slots=1, held=3.0)})
+    words = "Project mine may hold 1 slots at once: it holds 3, and this run needs 1."
+    assert refused([asked("a")], lowered) == {"a": words}

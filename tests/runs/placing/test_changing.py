@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from runs.placing.changing import Change, Training, change_of
-from runs.placing.preempting import Concession, SlotHolder, make_room
-from runs.placing.scheduling import Placed, Request, Room, Waiting, place
+from runs.placing.fitting import Placed, Request, Room, Waiting
+from runs.placing.policies import Standing
+from runs.placing.preempting import Concession, SlotHolder, askable, make_room
+from runs.placing.scheduling import place
 from tests.runs.placing.test_scheduling import nodes_of, room
 
 
@@ -94,13 +97,13 @@ def test_a_run_that_can_never_start_keeps_nobody_small() -> None:
     assert isinstance(answers[1], Waiting) and not answers[1].has_claim
 
 
-def holder(name: str, *nodes: str, priority: int = 0, least: int = 0) -> SlotHolder:
+def holder(name: str, *nodes: str, priority: int = 50, least: int = 0, project: str = "") -> SlotHolder:
     counts = tuple(range(least, len(nodes) + 1)) if least else ()
-    request = Request(name, least or len(nodes), 1, node_counts=counts, priority=priority)
+    request = Request(name, least or len(nodes), 1, node_counts=counts, priority=priority, project=project)
     return SlotHolder(request, tuple((node, (0,)) for node in nodes))
 
 
-HIGH = Request("high", 1, 1, priority=-1)
+HIGH = Request("high", 1, 1, priority=75)
 
 
 def test_an_elastic_run_shrinks_before_anybody_ends() -> None:
@@ -111,14 +114,30 @@ def test_an_elastic_run_shrinks_before_anybody_ends() -> None:
 
 def test_the_youngest_of_the_lowest_priority_ends_first_and_nobody_more_than_needed() -> None:
     rooms = [busy("x"), busy("y"), busy("z")]
-    holders = [holder("old", "x"), holder("low", "y", priority=1), holder("young", "z")]
+    holders = [holder("old", "x"), holder("low", "y", priority=25), holder("young", "z")]
     assert make_room(HIGH, rooms, holders) == [Concession("low", 0)]
-    assert make_room(Request("high", 2, 1, priority=-1), rooms, holders) == [
+    assert make_room(Request("high", 2, 1, priority=75), rooms, holders) == [
         Concession("low", 0),
         Concession("young", 0),
     ]
 
 
 def test_nobody_makes_room_where_that_does_not_help() -> None:
-    assert make_room(Request("high", 3, 1, priority=-1), [busy("x"), busy("y")], [holder("a", "x")]) == []
-    assert make_room(HIGH, [busy("x")], [holder("equal", "x", priority=-1)]) == []
+    assert make_room(Request("high", 3, 1, priority=75), [busy("x"), busy("y")], [holder("a", "x")]) == []
+    assert make_room(HIGH, [busy("x")], askable(HIGH, [holder("equal", "x", priority=75)], {})) == []
+
+
+def test_a_higher_priority_asks_runs_of_other_projects_only_where_the_policy_says_so() -> None:
+    mine, others = holder("mine", "x", project="own"), holder("others", "y", project="else")
+    high = replace(HIGH, project="own")
+    assert askable(high, [mine, others], {}) == [mine, others]
+    assert askable(high, [mine, others], {}, asks_others=False) == [mine]
+
+
+def test_slots_that_are_lent_are_taken_back_the_youngest_first_and_nobody_loses_what_is_guaranteed() -> None:
+    lent = [holder(f"lent-{number}", "x", project="else") for number in range(3)]
+    owed = Request("owed", 1, 1, project="own")
+    standings = {"own": Standing(held=1.0, guaranteed=2), "else": Standing(held=3.0, guaranteed=1)}
+    assert askable(owed, lent, standings) == lent[1:]
+    assert askable(owed, lent, {**standings, "own": Standing(held=2.0, guaranteed=2)}) == []
+    assert askable(owed, [holder("own", "x", project="own")], standings) == []

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from django.utils import timezone
 
 from runs.life.reconcile import schedule
 from runs.models import Cluster, Project, Run
+from runs.placing.fitting import Placed, Request
 from runs.placing.planning import rooms_of
-from runs.placing.policies import POLICIES, ordered
+from runs.placing.policies import POLICIES, Standing, Standings, ordered
 from runs.placing.queue import arranged, forecast, requests_of, waiting_runs
-from runs.placing.scheduling import Placed, Request
 from tests.cast import Cast, make_node, spec
 from tests.servers import Valkey
 from trainyard.spec import read_spec
@@ -20,12 +20,16 @@ from trainyard.spec import read_spec
 MakeRun = Callable[..., Run]
 
 
-def asked(run: str, project: str, slots: int = 1, *, priority: int = 0, num_shares: int = 1) -> Request:
+def asked(run: str, project: str, slots: int = 1, *, priority: int = 50, num_shares: int = 1) -> Request:
     return Request(run, 1, slots, project=project, priority=priority, num_shares=num_shares)
 
 
 def order(policy: str, *requests: Request, **held: float) -> str:
-    return "".join(one.run for one in ordered(POLICIES[policy], requests, held))
+    return in_order(policy, requests, {name: Standing(held=number) for name, number in held.items()})
+
+
+def in_order(policy: str, requests: Sequence[Request], standings: Standings) -> str:
+    return "".join(one.run for one in ordered(POLICIES[policy], requests, standings))
 
 
 def test_first_come_is_first_served_whoever_holds_what() -> None:
@@ -44,11 +48,37 @@ def test_a_project_counts_as_holding_what_its_runs_before_in_the_queue_ask_for()
     assert order("equal-shares", *half, *(asked(one, "y") for one in "de")) == "adbce"
 
 
+def test_the_project_that_has_used_the_least_by_its_weight_is_next() -> None:
+    queue = [asked(one, "x") for one in "abc"] + [asked(one, "y") for one in "def"]
+    assert in_order("fair-share", queue, {}) == "adbecf"
+    assert in_order("fair-share", queue, {"x": Standing(used=1.0)}) == "daebfc"
+    # A weight of 2 makes two turns of one, and half of what was used.
+    assert in_order("fair-share", queue, {"y": Standing(weight=2.0)}) == "adebfc"
+    assert in_order("fair-share", queue, {"y": Standing(used=8_000.0, weight=2.0)}) == "abdecf"
+
+
+def test_a_wide_run_counts_for_all_its_slots() -> None:
+    assert order("fair-share", asked("a", "x", 4), asked("b", "x"), *(asked(one, "y") for one in "cdefg")) == "acdefbg"
+
+
+def test_a_priority_goes_first_in_its_own_project_alone() -> None:
+    queue = [asked("a", "x"), asked("b", "x", priority=90), asked("c", "y", priority=60)]
+    assert order("fair-share", *queue) == "bca"
+
+
 @pytest.mark.parametrize("policy", POLICIES)
+def test_what_a_project_is_guaranteed_comes_before_the_rest(policy: str) -> None:
+    queue = [asked("a", "x", priority=99), asked("b", "y"), asked("c", "y", 2), asked("d", "y")]
+    owed = {"y": Standing(held=1.0, used=1e9, guaranteed=3)}
+    assert in_order(policy, queue, owed) == "bdac"
+    assert in_order(policy, queue, {"y": owed["y"]._replace(held=3.0)}) == "abcd"
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if POLICIES[name].asks_others])
 def test_a_higher_priority_goes_first_and_each_run_comes_once(policy: str) -> None:
-    queue = [asked(str(number), "xyz"[number % 3], priority=number % 2) for number in range(9)]
-    found = ordered(POLICIES[policy], queue, {"y": 5.0})
-    assert [one.priority for one in found] == [0] * 5 + [1] * 4
+    queue = [asked(str(number), "xyz"[number % 3], priority=50 + number % 2) for number in range(9)]
+    found = ordered(POLICIES[policy], queue, {"y": Standing(held=5.0)})
+    assert [one.priority for one in found] == [51] * 4 + [50] * 5
     assert sorted(one.run for one in found) == sorted(one.run for one in queue)
 
 
@@ -85,13 +115,13 @@ def test_a_forecast_goes_by_the_policy_too(cast: Cast, other: Project, make_run:
         make_run(name=f"run-{number}")
     rooms = rooms_of(list(cast.cluster.nodes.all()), timezone.now())
     document = read_spec(spec(project="other")).resolved()
-    assert isinstance(forecast(cast.cluster, document, rooms), Placed)
+    assert isinstance(forecast(cast.cluster, document, rooms, timezone.now()), Placed)
     cast.cluster.scheduling = "first-come"
-    assert not isinstance(forecast(cast.cluster, document, rooms), Placed)
+    assert not isinstance(forecast(cast.cluster, document, rooms, timezone.now()), Placed)
 
 
 def test_a_policy_that_this_version_does_not_know_is_first_come(cast: Cast, make_run: MakeRun) -> None:
     make_run(name="one")
     cast.cluster.scheduling = "of a later version"
     requests = requests_of(waiting_runs(cast.cluster))
-    assert arranged(cast.cluster, requests) == requests
+    assert arranged(cast.cluster, requests, timezone.now()) == requests

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runs.placing.scheduling import DividedSlot, Part, Placed, Request, Room, Waiting, place
+from runs.placing.fitting import DividedSlot, Part, Placed, Request, Room, Waiting
+from runs.placing.scheduling import place
 
 
 def room(name: str, slots: int = 2, *, free: int | None = None, **changes: object) -> Room:

@@ -26,6 +26,8 @@ Kind = Literal["text", "number", "choice", "bool", "list", "map", "lines", "node
 # Words that pydantic puts into the path of a value that may be a number or a range.
 NUMBER, RANGE = "[number]", "[range]"
 
+PRIORITIES = {"high": 75, "normal": 50, "low": 25}
+
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SLUG = re.compile(r"[A-Za-z0-9_-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -229,12 +231,28 @@ def _steps_or_auto(value: object) -> object:
     raise ValueError(f"must be auto or a whole number from 0 to 1,000,000,000, not {show(value)}")
 
 
+def priority_of(value: int | str) -> int:
+    """Return it as a number from 0 to 100."""
+    return PRIORITIES[value] if isinstance(value, str) else value
+
+
+def _priority(value: object) -> object:
+    if (type(value) is str and value in PRIORITIES) or (type(value) is int and 0 <= value <= 100):
+        return value
+    raise ValueError(f"must be a whole number from 0 to 100, high, normal or low, not {show(value)}")
+
+
 Number = Annotated[float, BeforeValidator(_plain_number)]
 Name = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_name)]
 Slug = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_slug)]
 SlugOrEmpty = Annotated[str, Field(max_length=60), AfterValidator(lambda value: value and _slug(value))]
 Tag = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_tag)]
 Location = Annotated[str, Field(max_length=2_000), AfterValidator(_location)]
+Priority = Annotated[
+    int | str,
+    BeforeValidator(_priority),
+    WithJsonSchema({"anyOf": [{"enum": list(PRIORITIES)}, {"type": "integer", "minimum": 0, "maximum": 100}]}),
+]
 Column = Annotated[str, Field(min_length=1, max_length=200)]
 Sha256 = Annotated[str, AfterValidator(_sha256)]
 Point = Annotated[str, Field(max_length=24), AfterValidator(_point)]

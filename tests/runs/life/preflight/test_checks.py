@@ -9,7 +9,7 @@ import pytest
 from runs.life.preflight.needs import CheckedNode, Needs, checks_for
 from runs.life.preflight.pairs import broken_connections, connection_checks, unfit_in, version_checks
 from runs.life.preflight.vetting import checks_of, checks_together, problems_of
-from runs.placing.scheduling import Part, Placed
+from runs.placing.fitting import Part, Placed
 from runs.values.columns import CheckState
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.machines import FolderState, Gpu, GpuFaults, Health, Inventory, PeerResult, SelfCheck

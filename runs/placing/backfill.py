@@ -1,0 +1,66 @@
+"""The reservation of the run that waits for room first, by which others may pass it: EASY backfill. Pure.
+
+Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995, over nodes with several slots in place of a pool.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from runs.placing.fitting import Placed, Request, Room, is_usable, kinds_of
+
+Free = dict[str, tuple[int, ...]]  # slots by node
+
+
+@dataclass
+class Reservation:
+    """The run starts ``in_s`` seconds from now. ``spare``: slots of its nodes that it leaves to others then."""
+
+    in_s: float
+    spare: dict[str, int]
+
+    def is_over_before(self, request: Request) -> bool:
+        return request.lasts_s is not None and request.lasts_s <= self.in_s
+
+    def left(self, free: Mapping[str, tuple[int, ...]]) -> Free:
+        """Return the free slots that a run may hold for any time without delaying it."""
+        return {node: slots[: self.spare[node]] if node in self.spare else slots for node, slots in free.items()}
+
+    def take(self, placed: Placed) -> None:
+        """Count what a run that goes on beyond it was given of the spare slots."""
+        for part in placed.parts:
+            if part.node in self.spare:
+                self.spare[part.node] -= len(part.slots)
+
+
+def reserve(
+    request: Request, rooms: Sequence[Room], free: Mapping[str, tuple[int, ...]], started: Iterable[tuple[float, str]]
+) -> Reservation | None:
+    """Return when enough slots are free for the request; None where nobody can say. ``started``: seconds and node of
+    each slot that was given away in this round."""
+    kinds = {
+        room.node: room.accelerator
+        for room in rooms
+        if room.accelerator in kinds_of(request) and is_usable(room, request)
+    }
+    ends = [(end, room.node) for room in rooms if room.node in kinds for end in room.ends.values()]
+    ends += [(end, node) for end, node in started if node in kinds]
+    counts = {node: len(free[node]) for node in kinds}
+    wide: dict[str, list[str]] = defaultdict(list)  # nodes with enough free slots, by kind
+    for node, kind in kinds.items():
+        if counts[node] >= request.slots_per_node:
+            wide[kind].append(node)
+    found: Reservation | None = None
+    chosen: list[str] = []
+    for end, node in sorted(ends):
+        if found is not None and end > found.in_s:
+            break
+        counts[node] += 1
+        if found is None and counts[node] == request.slots_per_node:
+            wide[kinds[node]].append(node)
+            if len(wide[kinds[node]]) >= request.num_nodes:
+                chosen = wide[kinds[node]][-request.num_nodes :]
+                found = Reservation(end, {})
+    if found is not None:
+        found.spare = {node: counts[node] - request.slots_per_node for node in chosen}
+    return found

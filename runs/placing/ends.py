@@ -1,0 +1,131 @@
+"""How long runs are expected to hold their slots: a live one by its own steps, a waiting one by runs that were alike.
+
+What nobody has measured is taken from the plan, then from ``limits.time``; else nobody can say.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from statistics import quantiles
+from typing import NamedTuple
+
+from runs.models import Cluster, HeldSlot, Run
+from runs.placing.fitting import Request, Room
+from runs.records.metrics.models import Telemetry
+from runs.values.status import Status
+from trainyard.spec.values.durations import seconds_of
+
+ALIKE = 3  # runs, of which the durations say something
+HISTORY = 2_000  # newest runs of a cluster that are looked at
+LATELY = timedelta(days=60)
+SURE = 0.1  # the part by which an end that follows from measured steps may be wrong
+PLANNED, LIMITED = (0.5, 1.0, 2.0), (0.1, 1.0, 1.0)  # of what a plan, or a time limit, says
+
+Key = tuple[str, str, float]  # project, name or person, slots
+
+
+class Span(NamedTuple):
+    """Seconds: as is expected, and the ends of a band that holds four of five."""
+
+    low: float
+    expected: float
+    high: float
+
+    def scaled(self, low: float, expected: float, high: float) -> "Span":
+        return Span(self.low * low, self.expected * expected, self.high * high)
+
+
+def same(seconds: float) -> Span:
+    return Span(seconds, seconds, seconds)
+
+
+def span_of(seconds: Sequence[float], elapsed: float = 0.0) -> Span | None:
+    """Return what is left of a run of which ``elapsed`` is over, by how long runs like it took. One that has outlived
+    them all is expected to go on for half as long again."""
+    left = [one - elapsed for one in seconds if one > elapsed]
+    if len(seconds) < ALIKE:
+        return None
+    if not left:
+        return Span(0.1 * elapsed, 0.5 * elapsed, 2 * elapsed)
+    cuts = quantiles(left, n=10, method="inclusive") if len(left) > 1 else left * 9
+    return Span(cuts[0], cuts[4], cuts[8])
+
+
+class History:
+    """Durations of runs of a cluster that ended well of late."""
+
+    def __init__(self, cluster: Cluster, now: datetime) -> None:
+        rows = Run.objects.filter(cluster=cluster, status=Status.SUCCEEDED, ended_at__gte=now - LATELY, fence__gt=0)
+        columns = rows.exclude(started_at=None).order_by("-ended_at").values_list(
+            "project__name", "name", "created_by", "num_nodes", "slots_per_node", "slot_shares", "started_at",
+            "ended_at",
+        )  # fmt: skip
+        self._alike: dict[Key, list[float]] = defaultdict(list)
+        for project, name, person, nodes, slots, shares, start, end in columns[:HISTORY]:
+            size = (nodes or 1) * (slots or 1) / shares
+            for what in (name, f"person {person}"):
+                self._alike[project, what, size].append((end - start).total_seconds())
+
+    def of(self, project: str, name: str, person: int | None, size: float, elapsed: float = 0.0) -> Span | None:
+        """Return what runs of that name and size say, else those of the person."""
+        named = span_of(self._alike.get((project, name, size), ()), elapsed)
+        return named or span_of(self._alike.get((project, f"person {person}", size), ()), elapsed)
+
+
+def lasts_of(cluster: Cluster, requests: Iterable[Request], now: datetime) -> dict[str, Span]:
+    """Return how long each of the requests is expected to hold its slots, where somebody can say."""
+    history = History(cluster, now)
+    names = dict(Run.objects.filter(cluster=cluster, status=Status.QUEUED).values_list("pk", "name"))
+    known = {
+        one.run: span
+        for one in requests
+        if (span := history.of(one.project, names.get(one.run, ""), one.person, one.whole_slots)) is not None
+    }
+    rest = Run.objects.filter(pk__in=[one.run for one in requests if one.run not in known])
+    plans = rest.values_list(
+        "pk", "spec__train__steps", "estimate__step_time__total", "spec__limits__time", "spec__task__recipe"
+    )
+    for run, steps, step_s, limit, recipe in plans:
+        if recipe and steps and step_s:
+            known[run] = same(steps * step_s).scaled(*PLANNED)
+        elif limit:
+            known[run] = same(seconds_of(limit)).scaled(*LIMITED)
+    return known
+
+
+def ends_of(cluster: Cluster, now: datetime) -> dict[str, Span]:
+    """Return in how many seconds each run that holds slots of the cluster is expected to give them back."""
+    holders = HeldSlot.objects.filter(node__cluster=cluster).values("placement__attempt__run")
+    rows = Run.objects.filter(pk__in=holders).values_list(
+        "pk", "project__name", "name", "created_by", "num_nodes", "slots_per_node", "slot_shares", "started_at",
+        "spec__train__steps", "spec__limits__time", "spec__task__recipe", "fence",
+    )  # fmt: skip
+    telemetry = Telemetry.objects.in_bulk([row[0] for row in rows])
+    history = History(cluster, now) if rows else None
+    found = {}
+    for run, project, name, person, nodes, slots, shares, started_at, steps, limit, recipe, fence in rows:
+        elapsed = (now - started_at).total_seconds() if started_at else 0.0
+        known = telemetry.get(run)
+        span = None
+        if recipe and steps and known and known.step is not None and known.median_step_s and known.attempt == fence:
+            since = now.timestamp() - (known.step_at or now.timestamp())
+            left = max(0.0, (steps - known.step) * known.median_step_s - since)
+            span = same(left).scaled(1 - SURE, 1.0, 1 + SURE)
+        if span is None and history is not None:
+            span = history.of(project, name, person, (nodes or 1) * (slots or 1) / shares, elapsed)
+        if span is None and limit:
+            span = same(max(1.0, seconds_of(limit) - elapsed)).scaled(*LIMITED)
+        if span is not None:
+            found[run] = span
+    return found
+
+
+def with_ends(cluster: Cluster, rooms: Sequence[Room], ends: Mapping[str, Span]) -> list[Room]:
+    """Return the rooms with the time at which each held slot is expected to come free."""
+    by_node: dict[str, dict[int, float]] = defaultdict(dict)
+    held = HeldSlot.objects.filter(node__cluster=cluster).values_list("node", "index", "placement__attempt__run")
+    for node, index, run in held:
+        if run in ends:
+            by_node[node][index] = max(by_node[node].get(index, 0.0), ends[run].expected)
+    return [replace(room, ends=by_node[room.node]) if room.node in by_node else room for room in rooms]

@@ -1,0 +1,120 @@
+"""Why a run waits, in words. Pure."""
+
+from collections.abc import Sequence
+
+from runs.placing.fitting import AUTO, CPU, GPU, Request, Room, could_ever_fit, is_usable, kinds_of, suits
+from trainyard.formats.words import listed
+
+NUM_COUNTED = 100  # runs ahead of a waiting one are counted so far; a longer queue has only its order of magnitude
+MANY = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+
+
+def turn(cluster: str, num_ahead: int, first: Request) -> str:
+    """The reason of who waits behind others. It holds nothing that changes for a whole long queue at once: every
+    change is written to the rows."""
+    if num_ahead > NUM_COUNTED:
+        ahead = f"more than {max(one for one in MANY if one < num_ahead):,} runs are ahead of yours"
+        return f"Waiting its turn on cluster {cluster}: {ahead}."
+    ahead = f"{num_ahead} runs are ahead of yours, and the first" if num_ahead > 1 else "one run is ahead of yours, and"
+    return f"Waiting its turn on cluster {cluster}: {ahead} needs {_needs(first)}."
+
+
+def _needs(request: Request) -> str:
+    each = "" if request.num_nodes == 1 else " each"
+    return f"{_count(request.num_nodes, 'node')} with {_count(request.slots_per_node, 'slot')}{each}"
+
+
+def why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
+    """Say why the registered nodes could not hold the run even if they were idle; nothing where they could."""
+    if not rooms:
+        return f"Waiting for a node: cluster {cluster} has none yet."
+    if could_ever_fit(request, rooms):
+        return _why_no_container(cluster, request, rooms)
+    matching = [room for room in rooms if room.accelerator in kinds_of(request)]
+    largest = max((room.num_slots for room in matching), default=0)
+    return (
+        f"Waiting for larger or more nodes: cluster {cluster} has {_count(len(matching), 'node')}{_kind(request)} "
+        f"of at most {_count(largest, 'slot')}, this run needs {_count(request.num_nodes, 'node')} "
+        f"with {_count(request.slots_per_node, 'slot')} each."
+    )
+
+
+def _why_no_container(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
+    """Say that the nodes which run containers could not hold it even if they were idle; nothing where they could."""
+    able = [room for room in rooms if suits(room, request)]
+    if could_ever_fit(request, able):
+        return ""
+    without = listed([room.name for room in rooms if not suits(room, request)], at_most=3)
+    rest = f" without Podman are {without}, and the rest cannot hold it." if able else " none of its nodes has Podman."
+    return f"Waiting for nodes that run containers on cluster {cluster}:{rest}"
+
+
+def why_not_without(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
+    """Say that the nodes which the run may have could not hold it even if they were idle; nothing where they could."""
+    others = [room for room in rooms if room.node not in request.excluded]
+    if len(others) == len(rooms) or could_ever_fit(request, others):
+        return ""
+    names = _names([room.name for room in rooms if room.node in request.excluded])
+    return f"Waiting for other nodes on cluster {cluster}: {names} left out, and the rest cannot hold it."
+
+
+def reason(cluster: str, request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]]) -> str:
+    matching = [room for room in rooms if room.accelerator in kinds_of(request)]
+    usable = [room for room in matching if is_usable(room, request)]
+    num_free = sum(len(free[room.node]) for room in usable)
+    num_slots = sum(room.num_slots for room in usable)
+    trouble = "".join(f" {one}" for one in dict.fromkeys(room.trouble for room in matching) if one)
+    state = f"{num_free} of {num_slots} free{_away(matching, request)}.{trouble}"
+    slots = _slots(request, matching)
+    missing = request.num_slots - num_free
+    if missing > 0:
+        return f"Waiting for {missing} more {_plural(missing, slots)} on cluster {cluster}: {state}"
+    fitting = [room.accelerator for room in usable if len(free[room.node]) >= request.slots_per_node]
+    more = request.num_nodes - max(fitting.count(kind) for kind in kinds_of(request))
+    wanted = _plural(request.slots_per_node, slots)
+    return (
+        f"Waiting for {more} more {_plural(more, 'node')} with {request.slots_per_node} free {wanted} "
+        f"on cluster {cluster}: {state}"
+    )
+
+
+def _away(rooms: Sequence[Room], request: Request) -> str:
+    """Name the nodes that would help but cannot."""
+    left_out = [room.name for room in rooms if room.is_usable and room.node in request.excluded]
+    unable = [room.name for room in rooms if room.is_usable and not suits(room, request)]
+    offline = [room.name for room in rooms if not room.is_in_contact]
+    draining = [room.name for room in rooms if room.is_in_contact and room.is_draining]
+    exposed = [room.name for room in rooms if room.is_in_contact and not room.is_draining and room.is_exposed]
+    words = ""
+    if offline:
+        words += f"; {_names(offline)} out of contact"
+    if draining:
+        words += f"; {_names(draining)} draining"
+    if exposed:
+        words += f"; {_names(exposed)} below the sandbox level that the cluster asks for"
+    if unable:
+        words += f"; {_names(unable)} without Podman, which its container needs"
+    if left_out:
+        words += f"; {_names(left_out)} left out"
+    return words
+
+
+def _names(names: Sequence[str]) -> str:
+    return f"{listed(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _slots(request: Request, rooms: Sequence[Room]) -> str:
+    kinds = {room.accelerator for room in rooms} if request.accelerator == AUTO else {request.accelerator}
+    return {frozenset({CPU}): "CPU slot", frozenset({GPU}): "GPU"}.get(frozenset(kinds), "slot")
+
+
+def _kind(request: Request) -> str:
+    return "" if request.accelerator == AUTO else f" with {request.accelerator.upper()} slots"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {_plural(number, word)}"
+
+
+def _plural(number: int, word: str) -> str:
+    return word if number == 1 else f"{word}s"

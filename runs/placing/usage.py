@@ -1,0 +1,92 @@
+"""Use of slots: what each attempt held, and for how long. And the standings of projects, which come of it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from math import exp, log
+from typing import NamedTuple
+
+from django.core.cache import cache
+from django.db.models import F, Q, Sum
+
+from runs.models import Attempt, Cluster, HeldSlot, Project
+from runs.placing.policies import Standing, Standings
+
+HALF_LIVES = 10  # behind which use counts less than a thousandth
+KEPT_S = 30
+BOUNDS = (1e-6, 1e6)  # of weights
+
+
+class Use(NamedTuple):
+    """Slots that an attempt held, from ``start`` to ``end`` in Unix seconds."""
+
+    project: str
+    person: str
+    cluster: str
+    run: str
+    slots: float
+    start: float
+    end: float
+
+    @property
+    def slot_s(self) -> float:
+        return self.slots * max(0.0, self.end - self.start)
+
+    def within(self, start: float, end: float) -> "Use":
+        return self._replace(start=max(self.start, start), end=min(self.end, end))
+
+    def decayed(self, now: float, half_life_s: float) -> float:
+        """Return its slot-seconds, of which those a half-life ago count half."""
+        rate = log(2) / half_life_s
+        return self.slots * (exp(-rate * (now - self.end)) - exp(-rate * (now - self.start))) / rate
+
+
+def uses(attempts: Q, since: datetime, now: datetime) -> Iterator[Use]:
+    """Yield what the attempts that fit held after ``since``. A live one holds its slots until ``now``."""
+    rows = Attempt.objects.filter(attempts, Q(ended_at=None) | Q(ended_at__gt=since), created_at__lt=now).values_list(
+        "run__project__name", "run__created_by__username", "run__cluster__name", "run", "world_size",
+        "run__slot_shares", "created_at", "ended_at",
+    )  # fmt: skip
+    for project, person, cluster, run, slots, shares, start, end in rows.iterator():
+        until = min(end or now, now).timestamp()
+        yield Use(project, person or "", cluster or "", run, slots / shares, start.timestamp(), until)
+
+
+def used_this_month(now: datetime, projects: Iterable[str]) -> dict[str, float]:
+    """Return the slot-hours that the projects have used on all clusters since the first of the month (UTC)."""
+    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    found: dict[str, float] = defaultdict(float)
+    for one in uses(Q(run__project__name__in=list(projects)), first, now):
+        found[one.project] += one.within(first.timestamp(), now.timestamp()).slot_s / 3600
+    return found
+
+
+def standings_of(cluster: Cluster, now: datetime, *, reads_used: bool) -> Standings:
+    """Return where each project that may use the cluster, or does, stands there."""
+    held = held_by_project(cluster)
+    used = _used(cluster, now) if reads_used else {}
+    projects = Project.objects.filter(Q(clusters=cluster) | Q(name__in=held)).distinct()
+    return {
+        name: Standing(held.get(name, 0.0), used.get(name, 0.0), min(max(weight, BOUNDS[0]), BOUNDS[1]), guaranteed)
+        for name, weight, guaranteed in projects.values_list("name", "weight", "guaranteed_slots")
+    }
+
+
+def held_by_project(cluster: Cluster | None = None) -> dict[str, float]:
+    """Return how many slots each project holds, of the cluster or of all, by the project's name."""
+    slots = HeldSlot.objects.all() if cluster is None else HeldSlot.objects.filter(node__cluster=cluster)
+    rows = slots.values(name=F("placement__attempt__run__project__name")).annotate(held=Sum(1.0 / F("num_shares")))
+    return dict(rows.values_list("name", "held"))
+
+
+def _used(cluster: Cluster, now: datetime) -> dict[str, float]:
+    """Return the decayed slot-seconds of each project, as they were at most KEPT_S ago."""
+    key = f"used-slots:{cluster.pk}:{cluster.half_life_days}"
+    kept: dict[str, float] | None = cache.get(key)
+    if kept is None:
+        half_life = timedelta(days=cluster.half_life_days)
+        kept = defaultdict(float)
+        for one in uses(Q(run__cluster=cluster), now - HALF_LIVES * half_life, now):
+            kept[one.project] += one.decayed(now.timestamp(), half_life.total_seconds())
+        cache.set(key, dict(kept), KEPT_S)
+    return kept
