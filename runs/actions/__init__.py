@@ -75,6 +75,7 @@ from runs.actions.privacy.projects import (
     set_regions,
     set_retention,
 )
+from runs.actions.queueing import LIMITS, set_limits, set_priority
 from runs.actions.reports import archive_report, change_report, comment_report, create_report, delete_report
 from runs.actions.runs import (
     archive_run,

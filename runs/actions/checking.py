@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from runs.actions.continuing import origin_problems
+from runs.actions.queueing import why_not_so_high
 from runs.inputs.datasets import resolve
 from runs.models import Cluster, CodeBundle, Node, Project, User
 from runs.placing.planning import runs_containers
@@ -15,6 +16,7 @@ from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, che
 from trainyard.spec.problems import show
 from trainyard.spec.sections.container import SECTION as CONTAINER
 from trainyard.spec.sections.environment import has_container
+from trainyard.spec.values.fields import priority_of
 
 Packed = Mapping[str, Sequence[str]]  # by digest, the files of code that will be stored with the launch
 
@@ -52,7 +54,9 @@ def check_launch(
     cluster = cluster_of(actor, project, spec)
     spec = resolve(spec, project, cluster)
     nodes = _nodes(cluster)
-    problems = [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
+    above = why_not_so_high(actor, project, priority_of(spec.priority))
+    problems = [Problem("priority", f"{above[:1].lower()}{above[1:].rstrip('.')}")] if above else []
+    problems += [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
     problems += [*_secret_problems(actor, project, spec), *_container_problems(spec, cluster, nodes, packed or {})]
     if room := check_fits(spec, nodes):
         raise NeverFits(cluster, [*room, *problems])

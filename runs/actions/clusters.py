@@ -18,7 +18,7 @@ from runs.engines.cluster_settings.settings import MAX_CHARACTERS, Guarded, Sett
 from runs.life.preflight.beforehand import idle_nodes
 from runs.models import Cluster, JoinToken, Node, Preflight, Project, Run, User
 from runs.models.access import digest_of
-from runs.placing.policies import FIRST_COME, POLICIES
+from runs.placing.policies import FAIR_SHARE, POLICIES
 from runs.rights.access import Permission, is_administrator, require, require_manager, require_runner, with_rights_held
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.serving import broadcast
@@ -46,7 +46,7 @@ def create_cluster(
     spares: int | None = None,
     interactive: bool = False,
     isolation_minimum: int = 0,
-    scheduling: str = FIRST_COME,
+    scheduling: str = FAIR_SHARE,
 ) -> Cluster:
     """Make an empty cluster, for the projects of these names or ids. Raises ValidationError for a bad name, a project
     that there is not, an unknown engine or settings that it does not take, SpecError for a rule of the log that is

@@ -7,7 +7,7 @@ from ninja.openapi.docs import Swagger
 from runs.api import apps, health, problems
 from runs.api.auth import Resource, SessionAuth, TokenAuth
 from runs.api.idempotency import once
-from runs.api.machines import authorities, clusters, node_secrets, nodes, preflights
+from runs.api.machines import authorities, clusters, node_secrets, nodes, preflights, queue
 from runs.api.metrics import arrow_export, csv_export, logs, media, points, series
 from runs.api.openapi import Api
 from runs.api.people import (
@@ -62,7 +62,8 @@ problems.register(api)
 api.add_decorator(once, mode="view")
 for module in (
     runs, plans, traces, apps, ranks, history, checkpoints, code, series, csv_export, arrow_export, local, logs, media,
-    points, files, uploads, jobs, exchange, figures, sweeps, populations, datasets, clusters, nodes, authorities,
+    points, files, uploads, jobs, exchange, figures, sweeps, populations, datasets, clusters, queue, nodes,
+    authorities,
     preflights, projects, project_data, personal_data, git_keys, secrets, audit, node_secrets, workspaces, tokens,
     groups, roles, service_accounts, share, bundles, health, reports,
 ):  # fmt: skip

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db import migrations
 from django.db.models import (
+    CharField,
     F,
     FloatField,
     JSONField,
@@ -42,6 +43,7 @@ class Migration(migrations.Migration):
     operations = (
         migrations.RemoveIndex("run", "run_queue"),
         *(migrations.AddField(model, name, field) for model, name, field in FIELDS),
+        migrations.AlterField("cluster", "scheduling", CharField(default="fair-share", max_length=40)),
         migrations.AlterField("run", "priority", SmallIntegerField(default=50, editable=False)),
         migrations.RunPython(to_hundred, to_three),
         migrations.AddIndex("run", ListIndex(beside=("wanted", "project"), fields=QUEUE, name="run_queue")),

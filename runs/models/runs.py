@@ -20,7 +20,7 @@ from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
 from runs.serving import broadcast
-from runs.values.columns import Recovery, Rewind, Rewinds
+from runs.values.columns import Recovery, Rewind, Rewinds, StartPrediction
 from runs.values.ids import new_id, shard_of
 from runs.values.run_config import MAX_NOTES, RunDescription, clean_tags, why_not_kept
 from runs.values.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
@@ -257,6 +257,11 @@ class Run(models.Model):
     @property
     def known_rewinds(self) -> Rewinds:
         return Rewinds(convert(self.rewinds, list[Rewind]))
+
+    @property
+    def start_prediction(self) -> StartPrediction | None:
+        """When it is expected to start, or was before it did; None where nobody could say."""
+        return None if self.predicted_start is None else convert(self.predicted_start, StartPrediction)
 
     def live_attempt(self) -> Attempt | None:
         return self.attempts.filter(ended_at=None).first()

@@ -15,6 +15,7 @@ from runs.rights.access import users_who_may_run_on
 from runs.values.status import Status
 from trainyard.contract.statuses import SweepStatus
 
+WARN_AT = 0.8  # of a limit
 Refusals = Mapping[str, str]  # sentences, by run
 
 
@@ -26,6 +27,15 @@ class Part:
     held: float = 0.0
     slot_hours: float | None = None  # in a month
     used_hours: float = 0.0
+
+    def warning(self, project: str) -> str:
+        """Say which limit is used to four fifths or more; nothing before."""
+        words = []
+        if self.slots and self.held >= WARN_AT * self.slots:
+            words.append(f"Project {project} holds {self.held:g} of the {self.slots} slots that it may.")
+        if self.slot_hours and self.used_hours >= WARN_AT * self.slot_hours:
+            words.append(f"Project {project} has used {self.used_hours:.1f} of its {self.slot_hours:g} slot-hours.")
+        return " ".join(words)
 
 
 @dataclass(frozen=True)

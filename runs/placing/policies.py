@@ -40,7 +40,8 @@ class Policy(NamedTuple):
 def ordered(policy: Policy, requests: Sequence[Request], standings: Standings) -> list[Request]:
     """Return the requests, which come oldest first, in the order in which they are placed."""
     left = {name: one.guaranteed - one.held for name, one in standings.items()}
-    owed, rest = [], []
+    owed: list[Request] = []
+    rest: list[Request] = []
     for request in policy.order(requests, standings):
         if is_owed := left.get(request.project, 0.0) >= request.whole_slots:
             left[request.project] -= request.whole_slots

@@ -1,23 +1,26 @@
 """Rows as scheduling's plain values: who waits for a cluster, and what room its nodes have. Used by control, which
 places the queue, and by pages, which say beforehand what would happen."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from django.db.models import QuerySet
 
-from runs.models import Cluster, Placement, Run
+from runs.models import Cluster, HeldSlot, Placement, Run
 from runs.models.runs import counts_up_to, size_of
-from runs.placing.ends import ends_of, lasts_of, with_ends
+from runs.placing.admission import refused, terms_of
+from runs.placing.ends import Span, ends_of, lasts_of, with_ends
 from runs.placing.fitting import Placed, Request, Room, Waiting
+from runs.placing.forecasting import Hold, starts
 from runs.placing.policies import ordered, policy_of
 from runs.placing.scheduling import place
 from runs.placing.usage import standings_of
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import SpecDocument
 
+MAX_PREDICTED = 1_000  # of a queue, the first
 MAX_RESTARTED = 500  # of a queue, whose last nodes are looked up
 NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
 
@@ -97,6 +100,18 @@ def with_times(
     lasts = lasts_of(cluster, requests, now)
     timed = [replace(one, lasts_s=lasts[one.run].high) if one.run in lasts else one for one in requests]
     return timed, with_ends(cluster, rooms, ends_of(cluster, now))
+
+
+def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str, Span]:
+    """Return in how many seconds each run of the queue is expected to start, where somebody can say."""
+    queue = requests_of(waiting_runs(cluster))
+    early = refused(queue, terms_of(cluster, now))
+    requests = arranged(cluster, [one for one in queue if one.run not in early], now)[:MAX_PREDICTED]
+    ends = ends_of(cluster, now)
+    held = HeldSlot.objects.filter(node__cluster=cluster).values_list("node", "placement__attempt__run", "index")
+    slots = Counter((node, run) for node, run, _ in set(held))
+    holds = [Hold(node, number, ends.get(run)) for (node, run), number in slots.items()]
+    return starts(requests, rooms, holds, lasts_of(cluster, requests, now))
 
 
 def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room], now: datetime) -> Placed | Waiting:

@@ -86,15 +86,20 @@ def _hardware(run: Run) -> str:
     return "; ".join(f"{number} × {words}" for words, number in found.items())
 
 
-def _energy(run: Run, now: datetime) -> AnnexFigure:
-    """Integrate the power of each GPU over its attempts: the mean, times the samples and what lies between two."""
+def measured_joules(run: Run) -> float:
+    """Integrate the power of each GPU over its attempts: the mean, times the samples and what lies between two. 0 where
+    no meter is."""
     joules = 0.0
     for one in read.curves({run.pk: (None, None)}, ["system/gpu_power_w"], attempts="all")[1]:
         values, times = one.columns["value" if one.kind == "raw" else "mean"], one.columns["time"]
         counts = one.columns.get("count", np.ones_like(times)) * np.isfinite(values)
         if (later := counts[1:].sum()) > 0:  # the first bucket's time is that of its last point
             joules += float((np.where(counts, values, 0) * counts).sum() * (times[-1] - times[0]) / later)
-    if joules > 0:
+    return joules
+
+
+def _energy(run: Run, now: datetime) -> AnnexFigure:
+    if (joules := measured_joules(run)) > 0:
         return AnnexFigure("2(e)", "Energy", joules / 3.6e6, "kWh", MEASURED, "of its GPUs alone, by their meters")
     watts = WATTS["gpu" if run.accelerator == "gpu" else "cpu"]
     note = f"no meter was there: {watts} W are assumed of each rank"

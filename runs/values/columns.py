@@ -92,6 +92,15 @@ class Check(WireStruct, kw_only=True):
 # Failures and restarts as they are kept: JSON columns of attempts and runs, by type. Imports nothing of Django.
 
 
+class StartPrediction(WireStruct):
+    """When a waiting run is expected to start. Unix seconds; four of five start between ``low`` and ``high``."""
+
+    made_at: float
+    at: float
+    low: float
+    high: float
+
+
 class LeftOutNode(WireStruct, kw_only=True):
     """A node that a run is kept away from for a while."""
 

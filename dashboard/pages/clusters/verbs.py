@@ -15,7 +15,7 @@ from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.settings import SECRET, SettingField
 from runs.models import Project
 from runs.models.clusters import MAX_SPARES
-from runs.placing.policies import FIRST_COME, POLICIES
+from runs.placing.policies import FAIR_SHARE, POLICIES
 from runs.rights.access import Permission, get_cluster
 from runs.rights.access.operations import machine, site
 from trainyard.contract.base import JsonObject
@@ -43,7 +43,7 @@ class Values(NamedTuple):
     spares: str = "1"
     interactive: bool = False
     isolation_minimum: str = "0"
-    scheduling: str = FIRST_COME
+    scheduling: str = FAIR_SHARE
 
     @property
     def by_name(self) -> dict[str, str]:
@@ -206,7 +206,7 @@ def _asked(request: HttpRequest, engine: str) -> Values:
     is_interactive = "interactive" in request.POST
     level = request.POST.get("isolation_minimum", "0")
     projects = request.POST.getlist("projects")
-    scheduling = request.POST.get("scheduling", FIRST_COME)
+    scheduling = request.POST.get("scheduling", FAIR_SHARE)
     return Values(name, region, labels, projects, texts, rules, spares or "1", is_interactive, level, scheduling)
 
 

@@ -17,7 +17,7 @@ from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.schemas import Body, TimeOut, schema_of
 from runs.models import Cluster, Node, Project, Run, User
-from runs.placing.policies import FIRST_COME, POLICIES
+from runs.placing.policies import FAIR_SHARE, POLICIES
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
 from runs.records.time_use.sums import time_of_all
@@ -45,7 +45,7 @@ class ClusterIn(Body):
     spares: int | None = Field(None, ge=0, description="so many idle nodes prepare for the loss of another; default: 1")
     interactive: bool = Field(False, description="members of its projects may run commands beside ranks of their runs")
     isolation_minimum: int = Field(0, description="nodes with a lower sandbox level get no runs: 0, 1 or 2")
-    scheduling: str = Field(FIRST_COME, description=SCHEDULING)
+    scheduling: str = Field(FAIR_SHARE, description=SCHEDULING)
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
     engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
     settings: dict[str, Any] = Field(

@@ -25,6 +25,7 @@ from runs.values.status import Status
 from trainyard.contract.answers.runs import RunDocument
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
+from trainyard.spec.values.fields import Priority
 
 router = Resource(tags=["runs"])
 
@@ -47,6 +48,7 @@ class RunsQuery(Schema):
 class Edit(Body):
     tags: list[str] | None = None
     notes: str | None = None
+    priority: Priority | None = Field(None, description="0 to 100, or high, normal, low")
 
 
 class Continue(Body):
@@ -103,7 +105,7 @@ def show(request: HttpRequest, run_id: str) -> RunDocument:
     return single_document(get_run(request, run_id))
 
 
-@router.patch("/runs/{run_id}", response=RunOut, summary="Change tags or notes")
+@router.patch("/runs/{run_id}", response=RunOut, summary="Change tags, notes or its place in the queue")
 @operation(thing(Permission.RUNS_ANNOTATE))
 def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
     """What is not named stays. Example: `{"tags": ["keep"], "notes": "the good one"}`"""
@@ -113,6 +115,8 @@ def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
         actions.tag_run(actor=user, run=run, tags=body.tags)
     if body.notes is not None:
         actions.note_run(actor=user, run=run, notes=body.notes)
+    if body.priority is not None:
+        actions.set_priority(actor=user, run=run, priority=body.priority)
     return single_document(run)
 
 

@@ -20,6 +20,7 @@ from runs.life.reconcile.desired import write_desired
 from runs.life.reconcile.judge import INCOMPLETE
 from runs.life.reconcile.listening import Listener, forget_the_rest, record_traces
 from runs.life.reconcile.placing import claimant, is_claimed, schedule
+from runs.life.reconcile.predicting import predict_starts
 from runs.life.reconcile.restoring import record_checkpoint_uses
 from runs.life.resizing import preempt, preemptable_clusters, resize_runs
 from runs.models import Attempt, Node, Placement, Run
@@ -86,6 +87,7 @@ def _round(now: datetime) -> None:
     queued = Run.objects.filter(Q(status=Status.QUEUED) | Q(status__in=again, recover_at__lte=now)).order_by()
     for cluster_id in queued.values_list("cluster_id", flat=True).distinct():
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
+        _guarded(partial(predict_starts, cluster_id, now), cluster=cluster_id)
     changed += resize(now, attempts)
     _guarded(partial(follow_preflights, nodes, now))
     write_desired(nodes, listener.statuses, now, _guarded(partial(probes_for, nodes, listener.statuses, now)) or {})

@@ -80,6 +80,7 @@ BODIES: dict[str, Any] = {
     "PUT /api/v1/projects/<project_id>/regions": {"regions": []},
     "PUT /api/v1/projects/<project_id>/encryption": {"encrypts": False},
     "POST /api/v1/projects/<project_id>/encryption/destroy": {"confirm": "another"},
+    "PUT /api/v1/projects/<project_id>/limits": {"weight": 1},
     "PUT /api/v1/projects/<project_id>/quota": {"quota_bytes": None},
     "POST /api/v1/groups": {"name": "new"},
     "PUT /api/v1/groups/<group_id>/members": {"members": []},

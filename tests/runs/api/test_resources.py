@@ -86,7 +86,7 @@ def test_clusters_are_made_and_a_machine_joins(owner: Api, as_: Any, valkey: Val
     assert refused.status_code == 422 and "level 3 is a container" in refused.text
     assert owner("PATCH", "/clusters/lab", {"scheduling": "equal-shares"}).json()["scheduling"] == "equal-shares"
     refused = owner("PATCH", "/clusters/lab", {"scheduling": "mine first"})
-    assert refused.status_code == 422 and "'mine first' is none of first-come, equal-shares" in refused.text
+    assert refused.status_code == 422 and "'mine first' is none of fair-share, first-come, equal-shares" in refused.text
 
 
 @pytest.mark.parametrize("body", [{"name": "no spaces"}, {"name": ""}, {"name": "x", "engine": "slurm"}, {}])

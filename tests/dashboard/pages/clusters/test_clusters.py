@@ -209,7 +209,7 @@ def test_the_order_of_a_clusters_queue_is_chosen_in_its_form(as_user: AsUser, ca
     cast.cluster.refresh_from_db()
     assert cast.cluster.scheduling == "equal-shares"
     answer = client.post(path, {"name": cast.cluster.name, "scheduling": "mine first"})
-    assert answer.status_code == 422 and "is none of first-come, equal-shares" in answer.content.decode()
+    assert answer.status_code == 422 and "is none of fair-share, first-come, equal-shares" in answer.content.decode()
 
 
 def test_nodes_are_a_table_too(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:

@@ -1,0 +1,151 @@
+"""``/clusters/{id}/queue``, ``/projects/{id}/limits`` and ``/usage``: who waits, who may have what, and who had it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Field, Query, Schema
+
+from runs import actions
+from runs.api.auth import Resource, actor
+from runs.api.schemas import Body
+from runs.models import Project
+from runs.placing.admission import parts_of
+from runs.presenting.queue import QueuedRun, queue_of
+from runs.presenting.slot_usage import By, usage_of
+from runs.presenting.stamps import stamp
+from runs.rights import access
+from runs.rights.access.operations import ADMINISTRATOR, lists, machine, operation, thing
+
+router = Resource(tags=["clusters"])
+
+
+class StartOut(Schema):
+    at: str
+    low: str = Field(description="four of five runs start between this and `high`")
+    high: str
+
+
+class QueuedOut(Schema):
+    run: str
+    name: str
+    place: int = Field(description="from 1; runs that you do not see are counted")
+    project: str
+    priority: int = Field(description="0 to 100, the highest first")
+    reason: str
+    predicted_start: StartOut | None = Field(description="null where nobody can say")
+
+
+class QueueOut(Schema):
+    items: list[QueuedOut]
+
+
+class LimitsIn(Body):
+    slots: int | None = Field(None, description="that it may hold at once, over all clusters; null: no limit")
+    guaranteed_slots: int = Field(0, description="of each cluster; others have them while it does not want them")
+    weight: float = Field(1.0, description="its share beside those of others: above 0")
+    slot_hours_month: float | None = Field(None, description="from the first of the month (UTC); null: no limit")
+    max_priority: int = Field(100, description="the highest that members may give their runs; maintainers go higher")
+
+
+class LimitsOut(Schema):
+    slots: int | None
+    guaranteed_slots: int
+    weight: float
+    slot_hours_month: float | None
+    max_priority: int
+    held_slots: float
+    used_slot_hours: float = Field(description="since the first of the month (UTC)")
+    sentence: str = Field(description="from 80 % of a limit on")
+
+
+class UsageQuery(Schema):
+    since: datetime | None = Field(None, alias="from", description="30 days ago by default")
+    until: datetime | None = Field(None, alias="to", description="now by default")
+    by: By = "project"
+
+
+class UsedOut(Schema):
+    name: str
+    slot_seconds: float
+    idle_seconds: float = Field(description="slot-seconds in which slots were held and no step was trained")
+    energy_joules: float
+    energy_is: str = Field(description="measured, where all of it is of GPUs that have meters; else estimated")
+    cost: float | None = Field(description="by the clusters' prices; null where one has none")
+
+
+class UsageOut(Schema):
+    since: str = Field(alias="from")
+    until: str = Field(alias="to")
+    items: list[UsedOut]
+
+
+@router.get("/clusters/{cluster_id}/queue", response=QueueOut, summary="Runs that wait, in their order")
+@operation(machine(access.Permission.CLUSTERS_READ))
+def queue(request: HttpRequest, cluster_id: str) -> QueueOut:
+    """The first thousand, of which those that you see."""
+    user = actor(request)
+    found = queue_of(user, access.get_cluster(request, cluster_id), timezone.now())
+    return QueueOut(items=[_queued(one) for one in found])
+
+
+@router.get("/projects/{project_id}/limits", response=LimitsOut, summary="Its part of the clusters")
+@operation(thing(access.Permission.PROJECTS_READ))
+def limits(request: HttpRequest, project_id: str) -> LimitsOut:
+    return _limits(access.get_project(request, project_id))
+
+
+@router.put("/projects/{project_id}/limits", response=LimitsOut, summary="Give it its part of the clusters")
+@operation(ADMINISTRATOR)
+def set_limits(request: HttpRequest, project_id: str, body: LimitsIn) -> LimitsOut:
+    """What is not named has no limit. What runs goes on. Example: `{"slots": 16, "guaranteed_slots": 8}`"""
+    user = actor(request)
+    project = access.get_project(user, project_id)
+    return _limits(actions.set_limits(actor=user, project=project, **body.dict()))
+
+
+@router.get("/usage", response=UsageOut, summary="Slots that were used, by project, person or cluster")
+@operation(lists(access.Permission.RUNS_READ))
+def usage(request: HttpRequest, query: Query[UsageQuery]) -> UsageOut:
+    """Of the runs that you see. Example: `?from=2026-01-01T00:00:00Z&by=person`"""
+    now = timezone.now()
+    until = _aware(query.until) or now
+    since = _aware(query.since) or until - timedelta(days=30)
+    if since >= until:
+        raise ValidationError({"from": f"{stamp(since)} is not before {stamp(until)}."})
+    items = [
+        UsedOut(energy_is="measured" if one.is_measured else "estimated", **one._asdict())
+        for one in usage_of(actor(request), since, until, query.by, now)
+    ]
+    return UsageOut(**{"from": stamp(since), "to": stamp(until), "items": items})
+
+
+def _aware(at: datetime | None) -> datetime | None:
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+
+
+def _queued(one: QueuedRun) -> QueuedOut:
+    start = one.predicted_start
+    times = [datetime.fromtimestamp(each, UTC) for each in (start.at, start.low, start.high)] if start else []
+    return QueuedOut(
+        run=one.run.pk,
+        name=one.run.name,
+        place=one.place,
+        project=one.run.project.name,
+        priority=one.run.priority,
+        reason=one.run.reason_sentence,
+        predicted_start=StartOut(**dict(zip(("at", "low", "high"), map(stamp, times), strict=True))) if start else None,
+    )
+
+
+def _limits(project: Project) -> LimitsOut:
+    part = parts_of(Project.objects.filter(pk=project.pk), timezone.now())[project.name]
+    return LimitsOut(
+        **{name: getattr(project, name) for name in actions.LIMITS},
+        held_slots=part.held,
+        used_slot_hours=part.used_hours,
+        sentence=part.warning(project.name),
+    )

@@ -1,0 +1,115 @@
+"""When each waiting run is expected to start: the queue is played forward in virtual time. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import NamedTuple
+
+from runs.placing.ends import Span
+from runs.placing.fitting import Request, Room, is_usable, kinds_of
+
+NEXT = 100  # runs behind the first that waits, which may pass it
+EXACT = 50  # runs that wait first, which others may pass; behind them each is taken to wait for those before it
+
+
+class Hold(NamedTuple):
+    """Slots of a node that a run holds for the span from now; None: nobody can say for how long."""
+
+    node: str
+    slots: int
+    span: Span | None
+
+
+def starts(
+    requests: Sequence[Request], rooms: Sequence[Room], holds: Sequence[Hold], lasts: Mapping[str, Span]
+) -> dict[str, Span]:
+    """Return in how many seconds each of the requests, which come in their order, is expected to start: in the middle,
+    and if all runs were as short, or as long, as four of five are. Those of which nobody can say it are left out."""
+    found = [_Play(rooms, holds, lasts, which).played(requests) for which in Span._fields]
+    return {
+        run: Span(min(low, middle), middle, max(high, middle))
+        for run, middle in found[1].items()
+        if (low := found[0].get(run, middle)) is not None and (high := found[2].get(run, middle)) is not None
+    }
+
+
+class _Play:
+    """One way in which it may go: all spans are as long as ``which`` says."""
+
+    def __init__(self, rooms: Sequence[Room], holds: Sequence[Hold], lasts: Mapping[str, Span], which: str) -> None:
+        self._lasts = {run: getattr(span, which) for run, span in lasts.items()}
+        self._rooms = {room.node: room for room in rooms}
+        self._free = {room.node: len(room.free) for room in rooms}
+        self._ends = [(getattr(one.span, which), one.node, one.slots) for one in holds if one.span is not None]
+        heapify(self._ends)
+        self._now = 0.0
+        self._nodes: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))  # by kind and free slots
+        for node, free in self._free.items():
+            self._nodes[self._rooms[node].accelerator][free].add(node)
+
+    def played(self, requests: Sequence[Request]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for place, request in enumerate(requests):
+            if request.run in found:
+                continue
+            while not (nodes := self._fitting(request)):
+                if not self._ends:
+                    return found
+                self._step()
+                if place < EXACT:
+                    others = requests[place + 1 : place + 1 + NEXT]
+                    found |= dict.fromkeys(self._passing(others, found, self._reserved(request)), self._now)
+            self._take(request, nodes)
+            found[request.run] = self._now
+        return found
+
+    def _passing(self, requests: Sequence[Request], found: Mapping[str, float], end: float) -> Iterator[str]:
+        for other in requests:
+            lasts = self._lasts.get(other.run)
+            if other.run in found or lasts is None or self._now + lasts > end:
+                continue
+            if nodes := self._fitting(other):
+                self._take(other, nodes)
+                yield other.run
+
+    def _step(self) -> None:
+        """Go on to the next end."""
+        self._now, node, slots = heappop(self._ends)
+        self._now = max(self._now, 0.0)
+        self._change(node, slots)
+
+    def _reserved(self, request: Request) -> float:
+        """Return when the request fits, if nobody else starts meanwhile."""
+        counts, per_node = dict(self._free), request.slots_per_node
+        missing = request.num_nodes - sum(number >= per_node for number in counts.values())
+        if missing <= 0:
+            return self._now
+        for end, node, slots in sorted(self._ends):
+            missing -= counts[node] < per_node <= counts[node] + slots
+            counts[node] += slots
+            if missing <= 0:
+                return end
+        return float("inf")
+
+    def _fitting(self, request: Request) -> list[str]:
+        for kind in kinds_of(request):
+            nodes = self._nodes[kind]
+            sizes = sorted(size for size in nodes if size >= request.slots_per_node)
+            usable = (node for size in sizes for node in nodes[size] if is_usable(self._rooms[node], request))
+            if len(chosen := list(islice(usable, request.num_nodes))) == request.num_nodes:
+                return chosen
+        return []
+
+    def _take(self, request: Request, nodes: Sequence[str]) -> None:
+        lasts = self._lasts.get(request.run)
+        for node in nodes:
+            self._change(node, -request.slots_per_node)
+            if lasts is not None:
+                heappush(self._ends, (self._now + lasts, node, request.slots_per_node))
+
+    def _change(self, node: str, slots: int) -> None:
+        sizes = self._nodes[self._rooms[node].accelerator]
+        sizes[self._free[node]].discard(node)
+        self._free[node] += slots
+        sizes[self._free[node]].add(node)

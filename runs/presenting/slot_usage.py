@@ -1,0 +1,85 @@
+"""Use of slots by project, person or cluster: what was held, what of it trained nothing, its energy and its price."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from django.db.models import Q
+
+from runs.models import Cluster, Run
+from runs.placing.usage import Use, uses
+from runs.presenting.annex import WATTS, measured_joules
+from runs.records.time_use.sums import times_shown
+from runs.rights.access import Someone, visible_runs
+
+By = Literal["project", "person", "cluster"]
+MOST_READ = 500  # runs whose times and meters are read, those with the most slot-seconds; the others count by these
+
+
+class Used(NamedTuple):
+    """``idle_seconds``: slot-seconds in which slots were held and no step was trained. ``energy_joules`` is measured
+    where GPUs have meters (``is_measured``: all of it), else estimated. ``cost``: None where a cluster has no price."""
+
+    name: str
+    slot_seconds: float = 0.0
+    idle_seconds: float = 0.0
+    energy_joules: float = 0.0
+    is_measured: bool = True
+    cost: float | None = 0.0
+
+
+def usage_of(user: Someone, start: datetime, end: datetime, by: By, now: datetime) -> list[Used]:
+    """Return what the runs that the person sees have used in the time, the most first."""
+    ids = visible_runs(user).values("pk")
+    every = [one.within(start.timestamp(), end.timestamp()) for one in uses(Q(run__in=ids), start, min(end, now))]
+    by_run: dict[str, list[Use]] = defaultdict(list)
+    for one in every:
+        by_run[one.run].append(one)
+    most = sorted(by_run, key=lambda run: -sum(one.slot_s for one in by_run[run]))[:MOST_READ]
+    runs = list(Run.objects.filter(pk__in=most))
+    idle, joules = _idle_shares(runs, now), {run.pk: _joules_per_slot_s(run, now) for run in runs}
+    prices = dict(Cluster.objects.values_list("name", "slot_hour_price"))
+    found: dict[str, Used] = {}
+    for run_id, parts in by_run.items():
+        one, slot_s = parts[0], sum(part.slot_s for part in parts)
+        name = getattr(one, by)
+        energy, is_measured = joules.get(run_id, (float(WATTS["cpu"]), False))
+        before, price = found.get(name, Used(name)), prices.get(one.cluster)
+        cost = None if price is None or before.cost is None else before.cost + slot_s / 3600 * price
+        found[name] = Used(
+            name,
+            before.slot_seconds + slot_s,
+            before.idle_seconds + slot_s * idle.get(run_id, 0.0),
+            before.energy_joules + slot_s * energy,
+            before.is_measured and is_measured,
+            cost,
+        )
+    return sorted(found.values(), key=lambda one: (-one.slot_seconds, one.name))
+
+
+def _idle_shares(runs: Sequence[Run], now: datetime) -> dict[str, float]:
+    """Return for each run the part of the time in which it held slots and trained nothing."""
+    held = _held_s(runs, now)
+    found = {}
+    for run_id, time in times_shown(runs, now).items():
+        trained = time.productive_s + time.recomputed_s
+        if held.get(run_id):
+            found[run_id] = min(1.0, max(0.0, 1 - trained / held[run_id]))
+    return found
+
+
+def _held_s(runs: Sequence[Run], now: datetime) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for one in uses(Q(run__in=[run.pk for run in runs]), datetime.fromtimestamp(0, now.tzinfo), now):
+        found[one.run] += one.end - one.start
+    return found
+
+
+def _joules_per_slot_s(run: Run, now: datetime) -> tuple[float, bool]:
+    """Return the power of a slot of the run in W, and whether meters say so."""
+    slot_s = sum(one.slot_s for one in uses(Q(run=run), datetime.fromtimestamp(0, now.tzinfo), now))
+    joules = measured_joules(run) if run.accelerator != "cpu" else 0.0
+    if joules > 0 and slot_s > 0:
+        return joules / slot_s, True
+    return float(WATTS["gpu" if run.accelerator == "gpu" else "cpu"]), False
