@@ -63,6 +63,7 @@ class History:
         )  # fmt: skip
         self._alike: dict[Key, list[float]] = defaultdict(list)
         for project, name, person, nodes, slots, shares, start, end in columns[:HISTORY]:
+            assert start is not None and end is not None, "the filter has no others"
             size = (nodes or 1) * (slots or 1) / shares
             for what in (name, f"person {person}"):
                 self._alike[project, what, size].append((end - start).total_seconds())

@@ -27,11 +27,8 @@ def starts(
     """Return in how many seconds each of the requests, which come in their order, is expected to start: in the middle,
     and if all runs were as short, or as long, as four of five are. Those of which nobody can say it are left out."""
     found = [_Play(rooms, holds, lasts, which).played(requests) for which in Span._fields]
-    return {
-        run: Span(min(low, middle), middle, max(high, middle))
-        for run, middle in found[1].items()
-        if (low := found[0].get(run, middle)) is not None and (high := found[2].get(run, middle)) is not None
-    }
+    low, middle, high = found
+    return {run: Span(min(low.get(run, at), at), at, max(high.get(run, at), at)) for run, at in middle.items()}
 
 
 class _Play:
@@ -85,6 +82,7 @@ class _Play:
         missing = request.num_nodes - sum(number >= per_node for number in counts.values())
         if missing <= 0:
             return self._now
+        end: float
         for end, node, slots in sorted(self._ends):
             missing -= counts[node] < per_node <= counts[node] + slots
             counts[node] += slots

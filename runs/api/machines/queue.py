@@ -120,7 +120,7 @@ def usage(request: HttpRequest, query: Query[UsageQuery]) -> UsageOut:
         UsedOut(energy_is="measured" if one.is_measured else "estimated", **one._asdict())
         for one in usage_of(actor(request), since, until, query.by, now)
     ]
-    return UsageOut(**{"from": stamp(since), "to": stamp(until), "items": items})
+    return UsageOut.model_validate({"from": stamp(since), "to": stamp(until), "items": items})
 
 
 def _aware(at: datetime | None) -> datetime | None:
