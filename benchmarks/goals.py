@@ -69,3 +69,9 @@ DOOR_EVENTS = Goal(AT_LEAST, 20, of="ratio")  # a folder of a million points, ag
 DOOR_BATCH = Goal(AT_LEAST, 10, of="ratio")  # 1,000 metrics of MLflow's client, against MLflow's server
 DOOR_HISTORY = Goal(AT_LEAST, 5, of="ratio")  # points a second as a frame, against MLflow's
 DOOR_SEARCH = Goal(AT_MOST, 100)  # milliseconds of MLflow's search over 100,000 runs
+QUEUE_FIRST_COME = Goal(AT_LEAST, 3, of="ratio")  # times the mean completion of fair shares with backfill
+QUEUE_EASY = Goal(AT_LEAST, 1.25, of="ratio")
+QUEUE_WIDE = Goal(AT_LEAST, 1, of="ratio")  # runs of a node and more wait no longer than under EASY
+QUEUE_SECONDS = Goal(AT_MOST, 60)  # of processor time for half the trace
+QUEUE_TOLD = Goal(AT_LEAST, 75)  # percent of predicted starts
+QUEUE_PASS = Goal(AT_MOST, 0.3)  # seconds of processor time

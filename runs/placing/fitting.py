@@ -135,7 +135,7 @@ def fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]
         fitting = [
             room
             for room in rooms
-            if is_usable(room, request) and room.accelerator == kind and len(free[room.node]) >= request.slots_per_node
+            if len(free[room.node]) >= request.slots_per_node and room.accelerator == kind and is_usable(room, request)
         ]
         if len(fitting) < request.num_nodes:
             continue

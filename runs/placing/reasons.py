@@ -51,7 +51,7 @@ def _why_no_container(cluster: str, request: Request, rooms: Sequence[Room]) -> 
 
 def why_not_without(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
     """Say that the nodes which the run may have could not hold it even if they were idle; nothing where they could."""
-    others = [room for room in rooms if room.node not in request.excluded]
+    others = [room for room in rooms if room.node not in request.excluded] if request.excluded else rooms
     if len(others) == len(rooms) or could_ever_fit(request, others):
         return ""
     names = _names([room.name for room in rooms if room.node in request.excluded])

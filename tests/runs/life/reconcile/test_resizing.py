@@ -9,7 +9,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from runs import actions
-from runs.models import Event, Node, Run
+from runs.models import Event, Node, Project, Run
 from runs.models.runs import size_of
 from runs.records.metrics.models import Telemetry
 from runs.values.refused import Refused
@@ -306,3 +306,27 @@ def test_a_run_of_one_size_is_saved_queued_again_and_not_counted(yard: Yard) -> 
     actions.stop_run(actor=yard.cast.mate, run=high)
     until(yard, "SCHEDULED", 10)
     assert Event.objects.filter(run=yard.run, code="preempted").exists()
+
+
+def test_a_project_takes_back_the_slots_that_it_is_guaranteed(yard: Yard) -> None:
+    document = spec(
+        resources={"nodes": 2, "processes_per_node": 1, "accelerator": "auto"},
+        restarts={"max": 1},
+        checkpoint={"every_steps": 10, "keep": 3},
+    )
+    Run.objects.filter(pk=yard.run.pk).update(spec=document, priority=100)
+    Node.objects.update(slots=1)
+    yard.start()
+    other = Project.objects.create(name="other", guaranteed_slots=1)
+    yard.cast.cluster.projects.add(other)
+    own = {"project": other, "cluster": yard.cast.cluster, "created_by": yard.cast.mate}
+    one_node = {"nodes": 1, "processes_per_node": 1, "accelerator": "auto"}
+    owed = Run.make(name="owed", spec={**document, "resources": one_node, "priority": "low"}, **own)
+    assert yard.tick() == "STOPPING"
+    assert sentences(yard.run, "making-room")[0].startswith(
+        "Project other needs slots that it is guaranteed, for run owed: "
+    )
+    say_saved(yard, 12)
+    until(yard, "QUEUED", 3)
+    owed.refresh_from_db()
+    assert owed.status == "SCHEDULED"
