@@ -168,8 +168,9 @@ class Simulator:
         holds = []
         for number, (one, placed) in self._live.items():
             since = now - self.played.started[number]
-            left = same(one.lasts_s - since) if since >= KNOWN_AFTER_S else self._past.of(one)
-            holds += [Hold(part.node, len(part.slots), left) for part in placed.parts]
+            is_known = since >= KNOWN_AFTER_S
+            lasts[str(number)] = same(one.lasts_s - since) if is_known else self._past.of(one)
+            holds += [Hold(str(number), part.node, len(part.slots)) for part in placed.parts]
         found: dict[str, Span] = starts(requests, self._rooms, holds, lasts)
         return found.get(str(job.number), same(float("inf")))
 

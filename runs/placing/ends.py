@@ -4,9 +4,10 @@ What nobody has measured is taken from the plan, then from ``limits.time``; else
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from random import Random
 from statistics import quantiles
 from typing import NamedTuple
 
@@ -20,7 +21,6 @@ ALIKE = 3  # runs, of which the durations say something
 HISTORY = 2_000  # newest runs of a cluster that are looked at
 LATELY = timedelta(days=60)
 SURE = 0.1  # the part by which an end that follows from measured steps may be wrong
-PLANNED, LIMITED = (0.5, 1.0, 2.0), (0.1, 1.0, 1.0)  # of what a plan, or a time limit, says
 
 Key = tuple[str, str, float]  # project, name or person, slots
 
@@ -31,13 +31,15 @@ class Span(NamedTuple):
     low: float
     expected: float
     high: float
+    samples: tuple[float, ...] = ()  # that it comes from, where there are any
 
-    def scaled(self, low: float, expected: float, high: float) -> "Span":
-        return Span(self.low * low, self.expected * expected, self.high * high)
+    def drawn(self, random: Random) -> float:
+        return random.choice(self.samples or self[:3])
 
 
-def same(seconds: float) -> Span:
-    return Span(seconds, seconds, seconds)
+def same(seconds: float, *, low: float = 1.0, high: float = 1.0) -> Span:
+    """Return the span around so many seconds; ``low`` and ``high`` are its ends as parts of them."""
+    return Span(low * seconds, seconds, high * seconds)
 
 
 def span_of(seconds: Sequence[float], elapsed: float = 0.0) -> Span | None:
@@ -49,7 +51,7 @@ def span_of(seconds: Sequence[float], elapsed: float = 0.0) -> Span | None:
     if not left:
         return Span(0.1 * elapsed, 0.5 * elapsed, 2 * elapsed)
     cuts = quantiles(left, n=10, method="inclusive") if len(left) > 1 else left * 9
-    return Span(cuts[0], cuts[4], cuts[8])
+    return Span(cuts[0], cuts[4], cuts[8], tuple(left))
 
 
 class History:
@@ -74,10 +76,9 @@ class History:
         return named or span_of(self._alike.get((project, f"person {person}", size), ()), elapsed)
 
 
-def lasts_of(cluster: Cluster, requests: Iterable[Request], now: datetime) -> dict[str, Span]:
+def lasts_of(requests: Sequence[Request], history: History) -> dict[str, Span]:
     """Return how long each of the requests is expected to hold its slots, where somebody can say."""
-    history = History(cluster, now)
-    names = dict(Run.objects.filter(cluster=cluster, status=Status.QUEUED).values_list("pk", "name"))
+    names = dict(Run.objects.filter(pk__in=[one.run for one in requests]).values_list("pk", "name"))
     known = {
         one.run: span
         for one in requests
@@ -89,13 +90,13 @@ def lasts_of(cluster: Cluster, requests: Iterable[Request], now: datetime) -> di
     )
     for run, steps, step_s, limit, recipe in plans:
         if recipe and steps and step_s:
-            known[run] = same(steps * step_s).scaled(*PLANNED)
+            known[run] = same(steps * step_s, low=0.5, high=2.0)
         elif limit:
-            known[run] = same(seconds_of(limit)).scaled(*LIMITED)
+            known[run] = same(seconds_of(limit), low=0.1)
     return known
 
 
-def ends_of(cluster: Cluster, now: datetime) -> dict[str, Span]:
+def ends_of(cluster: Cluster, now: datetime, history: History) -> dict[str, Span]:
     """Return in how many seconds each run that holds slots of the cluster is expected to give them back."""
     holders = HeldSlot.objects.filter(node__cluster=cluster).values("placement__attempt__run")
     rows = Run.objects.filter(pk__in=holders).values_list(
@@ -103,7 +104,6 @@ def ends_of(cluster: Cluster, now: datetime) -> dict[str, Span]:
         "spec__train__steps", "spec__limits__time", "spec__task__recipe", "fence",
     )  # fmt: skip
     telemetry = Telemetry.objects.in_bulk([row[0] for row in rows])
-    history = History(cluster, now) if rows else None
     found = {}
     for run, project, name, person, nodes, slots, shares, started_at, steps, limit, recipe, fence in rows:
         elapsed = (now - started_at).total_seconds() if started_at else 0.0
@@ -112,11 +112,10 @@ def ends_of(cluster: Cluster, now: datetime) -> dict[str, Span]:
         if recipe and steps and known and known.step is not None and known.median_step_s and known.attempt == fence:
             since = now.timestamp() - (known.step_at or now.timestamp())
             left = max(0.0, (steps - known.step) * known.median_step_s - since)
-            span = same(left).scaled(1 - SURE, 1.0, 1 + SURE)
-        if span is None and history is not None:
-            span = history.of(project, name, person, (nodes or 1) * (slots or 1) / shares, elapsed)
+            span = same(left, low=1 - SURE, high=1 + SURE)
+        span = span or history.of(project, name, person, (nodes or 1) * (slots or 1) / shares, elapsed)
         if span is None and limit:
-            span = same(max(1.0, seconds_of(limit) - elapsed)).scaled(*LIMITED)
+            span = same(max(1.0, seconds_of(limit) - elapsed), low=0.1)
         if span is not None:
             found[run] = span
     return found

@@ -4,41 +4,52 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
+from random import Random
 from typing import NamedTuple
 
 from runs.placing.ends import Span
 from runs.placing.fitting import Request, Room, is_usable, kinds_of
 
+PLAYS = 9  # of which eight of ten lie between the first and the last
 NEXT = 100  # runs behind the first that waits, which may pass it
 EXACT = 50  # runs that wait first, which others may pass; behind them each is taken to wait for those before it
 
 
 class Hold(NamedTuple):
-    """Slots of a node that a run holds for the span from now; None: nobody can say for how long."""
+    """Slots of a node that a run holds."""
 
+    run: str
     node: str
     slots: int
-    span: Span | None
 
 
 def starts(
     requests: Sequence[Request], rooms: Sequence[Room], holds: Sequence[Hold], lasts: Mapping[str, Span]
 ) -> dict[str, Span]:
-    """Return in how many seconds each of the requests, which come in their order, is expected to start: in the middle,
-    and if all runs were as short, or as long, as four of five are. Those of which nobody can say it are left out."""
-    found = [_Play(rooms, holds, lasts, which).played(requests) for which in Span._fields]
-    low, middle, high = found
-    return {run: Span(min(low.get(run, at), at), at, max(high.get(run, at), at)) for run, at in middle.items()}
+    """Return in how many seconds each of the requests, which come in their order, is expected to start: the median of
+    PLAYS, and the first and last of them as the ends of a band. ``lasts``: how long a run goes on, a live one from now.
+    Those of which nobody can say it are left out.
+
+    Each play draws the times of all runs: with the median of each one the sum of many would be far too small, since
+    most runs are short and few are very long.
+    """
+    plays = [_Play(rooms, holds, lasts, Random(seed)).played(requests) for seed in range(PLAYS)]
+    found = {}
+    for request in requests:
+        times = sorted(play[request.run] for play in plays if request.run in play)
+        if len(times) == PLAYS:
+            found[request.run] = Span(times[0], times[PLAYS // 2], times[-1])
+    return found
 
 
 class _Play:
-    """One way in which it may go: all spans are as long as ``which`` says."""
+    """One way in which it may go."""
 
-    def __init__(self, rooms: Sequence[Room], holds: Sequence[Hold], lasts: Mapping[str, Span], which: str) -> None:
-        self._lasts = {run: getattr(span, which) for run, span in lasts.items()}
+    def __init__(self, rooms: Sequence[Room], holds: Sequence[Hold], lasts: Mapping[str, Span], random: Random) -> None:
+        self._lasts = {run: lasts[run].drawn(random) for run in sorted(lasts)}
         self._rooms = {room.node: room for room in rooms}
         self._free = {room.node: len(room.free) for room in rooms}
-        self._ends = [(getattr(one.span, which), one.node, one.slots) for one in holds if one.span is not None]
+        self._ends = [(self._lasts[one.run], one.node, one.slots) for one in holds if one.run in self._lasts]
         heapify(self._ends)
         self._now = 0.0
         self._nodes: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))  # by kind and free slots

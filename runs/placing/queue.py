@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from runs.models import Cluster, HeldSlot, Placement, Run
 from runs.models.runs import counts_up_to, size_of
 from runs.placing.admission import refused, terms_of
-from runs.placing.ends import Span, ends_of, lasts_of, with_ends
+from runs.placing.ends import History, Span, ends_of, lasts_of, with_ends
 from runs.placing.fitting import Placed, Request, Room, Waiting
 from runs.placing.forecasting import Hold, starts
 from runs.placing.policies import ordered, policy_of
@@ -21,6 +21,7 @@ from runs.values.status import Status, Wanted
 from trainyard.contract.base import SpecDocument
 
 MAX_PREDICTED = 1_000  # of a queue, the first
+MAX_TIMED = 500  # of it, the first, which may pass others: of more the time is not looked up in each round
 MAX_RESTARTED = 500  # of a queue, whose last nodes are looked up
 NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
 
@@ -97,9 +98,10 @@ def with_times(
 ) -> tuple[list[Request], list[Room]]:
     """Return the requests with the time that they last, at most as is expected, and the rooms with the ends of what
     holds their slots: so a run may pass another that waits."""
-    lasts = lasts_of(cluster, requests, now)
+    history = History(cluster, now)
+    lasts = lasts_of(requests[:MAX_TIMED], history)
     timed = [replace(one, lasts_s=lasts[one.run].high) if one.run in lasts else one for one in requests]
-    return timed, with_ends(cluster, rooms, ends_of(cluster, now))
+    return timed, with_ends(cluster, rooms, ends_of(cluster, now, history))
 
 
 def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str, Span]:
@@ -107,11 +109,12 @@ def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str,
     queue = requests_of(waiting_runs(cluster))
     early = refused(queue, terms_of(cluster, now))
     requests = arranged(cluster, [one for one in queue if one.run not in early], now)[:MAX_PREDICTED]
-    ends = ends_of(cluster, now)
+    history = History(cluster, now)
+    ends = ends_of(cluster, now, history)
     held = HeldSlot.objects.filter(node__cluster=cluster).values_list("node", "placement__attempt__run", "index")
     slots = Counter((node, run) for node, run, _ in set(held))
-    holds = [Hold(node, number, ends.get(run)) for (node, run), number in slots.items()]
-    return starts(requests, rooms, holds, lasts_of(cluster, requests, now))
+    holds = [Hold(run, node, number) for (node, run), number in slots.items()]
+    return starts(requests, rooms, holds, ends | lasts_of(requests, history))
 
 
 def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room], now: datetime) -> Placed | Waiting:

@@ -1,7 +1,7 @@
 """Use of slots: what each attempt held, and for how long. And the standings of projects, which come of it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from math import exp, log
 from typing import NamedTuple
@@ -52,12 +52,16 @@ def uses(attempts: Q, since: datetime, now: datetime) -> Iterator[Use]:
         yield Use(project, person or "", cluster or "", run, slots / shares, start.timestamp(), until)
 
 
-def used_this_month(now: datetime, projects: Iterable[str]) -> dict[str, float]:
-    """Return the slot-hours that the projects have used on all clusters since the first of the month (UTC)."""
+def used_this_month(now: datetime, projects: Collection[str]) -> dict[str, float]:
+    """Return the slot-hours of the projects on all clusters since the first of the month (UTC), at most KEPT_S old."""
     first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    found: dict[str, float] = defaultdict(float)
-    for one in uses(Q(run__project__name__in=list(projects)), first, now):
-        found[one.project] += one.within(first.timestamp(), now.timestamp()).slot_s / 3600
+    keys = {f"slot-hours:{first:%Y-%m}:{name}": name for name in projects}
+    found = {keys[key]: hours for key, hours in cache.get_many(keys).items()}
+    if missing := [name for name in projects if name not in found]:
+        found |= dict.fromkeys(missing, 0.0)
+        for one in uses(Q(run__project__name__in=missing), first, now):
+            found[one.project] += one.within(first.timestamp(), now.timestamp()).slot_s / 3600
+        cache.set_many({key: found[name] for key, name in keys.items() if name in missing}, KEPT_S)
     return found
 
 
