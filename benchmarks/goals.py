@@ -75,3 +75,4 @@ QUEUE_WIDE = Goal(AT_LEAST, 1, of="ratio")  # runs of a node and more wait no lo
 QUEUE_SECONDS = Goal(AT_MOST, 60)  # of processor time for half the trace
 QUEUE_TOLD = Goal(AT_LEAST, 75)  # percent of predicted starts
 QUEUE_PASS = Goal(AT_MOST, 0.3)  # seconds of processor time
+QUEUE_LONG_PASS = Goal(AT_MOST, 2)  # over 100,000 waiting runs
