@@ -99,6 +99,9 @@ def test_a_benchmark_measures_one_number_of_nodes() -> None:
     assert "a whole number" in refusals(merge(document, {"resources.nodes": {"min": 2, "max": 4}}))["resources.nodes"]
 
 
-def test_a_priority_is_one_of_three() -> None:
+def test_a_priority_is_a_number_up_to_a_hundred_or_one_of_three_words() -> None:
     assert parse_spec(RECIPE).resolved()["priority"] == "normal"
-    assert "must be high, normal or low" in refusals(merge(RECIPE, {"priority": "urgent"}))["priority"].replace("'", "")
+    for good in ("high", "low", 0, 100):
+        assert parse_spec(merge(RECIPE, {"priority": good})).resolved()["priority"] == good
+    for bad in ("urgent", 101, -1, 1.5, True, [50], None):
+        assert "from 0 to 100, high, normal or low" in refusals(merge(RECIPE, {"priority": bad}))["priority"], bad
