@@ -79,8 +79,7 @@ def _one_pass(num_runs: int, goal: Goal) -> Row:
     """Nodes with 8 slots, of which 4 in each are held, and runs that wait; the first is too wide."""
     ends = [dict.fromkeys(range(4), 60.0 * (1 + number % 50)) for number in range(NODES)]
     rooms = [
-        Room(f"n{number}", f"node-{number:04}", SLOTS, (4, 5, 6, 7), GPU, ends=ends[number])
-        for number in range(NODES)
+        Room(f"n{number}", f"node-{number:04}", SLOTS, (4, 5, 6, 7), GPU, ends=ends[number]) for number in range(NODES)
     ]
     queue = [Request("wide", NODES, SLOTS, GPU, lasts_s=600.0)]
     shapes = [(1, 8), (2, 8), (4, 8), (1, 6), (16, 8)]

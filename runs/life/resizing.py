@@ -20,7 +20,7 @@ from runs.placing.fitting import Room
 from runs.placing.policies import policy_of
 from runs.placing.preempting import Concession, SlotHolder, askable, make_room
 from runs.placing.queue import requests_of, waiting_runs
-from runs.placing.usage import standings_of
+from runs.placing.usage import held_by_project, standings_of
 from runs.records.metrics.models import Telemetry
 from runs.values.refused import Refused
 from runs.values.status import Status, TransitionError, Wanted
@@ -40,7 +40,7 @@ def resize_runs(cluster: Cluster, now: datetime, is_claimed: Callable[[], bool])
     A node that has become free is taken when it has been free for a while, by one run at a time, and only while nobody
     else waits for it (``is_claimed``). A node that is drained is left at once.
     """
-    elastic = _training(cluster).filter(run__node_counts__isnull=False).select_related("run__cluster")
+    elastic = _training(cluster).filter(run__node_counts__isnull=False).select_related("run__cluster", "run__project")
     attempts = list(elastic.prefetch_related("placements__node").order_by("run__created_at", "run"))
     if not attempts or brings_nodes(cluster):  # whose machines are there for their attempt alone
         return []
@@ -65,11 +65,14 @@ def resize_runs(cluster: Cluster, now: datetime, is_claimed: Callable[[], bool])
 def training_of(attempt: Attempt, rooms: list[Room], now: datetime) -> Training:
     run, nodes = attempt.run, tuple(one.node_id for one in attempt.placements.all())
     kinds = {room.node: room.accelerator for room in rooms}
+    per_node, most = run.slots_per_node or 1, None
+    if run.project.slots is not None:
+        most = len(nodes) + (run.project.slots - held_by_project().get(run.project.name, 0.0)) // per_node
     return Training(
         run=run.pk,
         nodes=nodes,
-        node_counts=run.allowed_counts,
-        slots_per_node=run.slots_per_node or 1,
+        node_counts=tuple(one for one in run.allowed_counts if most is None or one <= max(most, len(nodes))),
+        slots_per_node=per_node,
         accelerator=next((kinds[node] for node in nodes if node in kinds), ""),
         left_out=frozenset(one.node for one in run.restarts.left_out_at(now.timestamp())),
         in_container=has_container(run.spec),

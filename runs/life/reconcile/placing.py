@@ -86,6 +86,8 @@ def _answers(cluster: Cluster, now: datetime) -> Vetted:
     early = refused(again, replace(terms, parts={})) | refused(queue, terms)
     shut_out = [Waiting(run_id, sentence) for run_id, sentence in early.items()]
     again, queue = ([one for one in requests if one.run not in early] for requests in (again, queue))
+    # What it may hold is counted by the least number of nodes: more comes by growing, one run after another.
+    queue = [replace(one, node_counts=()) if one.project in terms.parts else one for one in queue]
     requests = [*again, *arranged(cluster, queue, now)]
     if not requests:
         return Vetted([*shut_out])

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from django.core.cache import cache
+from django.db.models import Q
 
 from runs.engines import engine_of
 from runs.models import Cluster, Run
@@ -28,7 +29,8 @@ def predict_starts(cluster_id: str, now: datetime) -> None:
 
 def _write(cluster: Cluster, found: Mapping[str, Span], now: float) -> None:
     changed = []
-    for run in waiting_runs(cluster).only("pk", "predicted_start", "first_prediction"):
+    told = waiting_runs(cluster).filter(Q(pk__in=found) | Q(predicted_start__isnull=False))
+    for run in told.only("pk", "predicted_start", "first_prediction"):
         before, span = run.start_prediction, found.get(run.pk)
         if (span is None and before is None) or (span and before and _is_alike(before, span, now)):
             continue

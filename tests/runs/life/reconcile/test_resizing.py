@@ -330,3 +330,15 @@ def test_a_project_takes_back_the_slots_that_it_is_guaranteed(yard: Yard) -> Non
     until(yard, "QUEUED", 3)
     owed.refresh_from_db()
     assert owed.status == "SCHEDULED"
+
+
+def test_a_run_grows_no_further_than_its_project_may(yard: Yard) -> None:
+    elastic(yard, 1, 3)
+    Project.objects.update(slots=2)
+    assert yard.tick() == "SCHEDULED" and len(nodes(yard)) == 1, "it starts on its least number"
+    start_again(yard)
+    steps(yard, 5)
+    joined = Voice(make_node(yard.cast.cluster, "node-c", slots=1))
+    yard.voices.append(joined)
+    until(yard, "RESIZING", 40)
+    assert "grows from 1 to 2 nodes" in sentences(yard.run, "resizing")[0]
