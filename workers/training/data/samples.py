@@ -4,7 +4,7 @@ from pathlib import Path
 
 from trainyard.spec.sections.data import ImageData, TableData
 from workers.training.data.builtin_sets import BUILTIN, builtin_version
-from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
+from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files
 from workers.training.data.storage.cache import Facts, cached, write_facts
 from workers.training.data.storage.sample_files import Samples, open_samples
 
@@ -22,8 +22,7 @@ def load_samples(data: ImageData | TableData) -> Samples:
     if source in BUILTIN:
         key = f"samples {VERSION} {source} {builtin_version()}"
         return open_samples(cached(key, lambda folder: write_facts(folder, _write_builtin(folder, source))))
-    files = find_files(data.location, SUFFIXES[source])
-    refuse_other_content(files, data.digest)
+    files = find_files(data.location, SUFFIXES[source], data.digest)
     options = {"target": data.target} if isinstance(data, TableData) else {"image_size": data.image_size}
 
     def build(folder: Path) -> None:

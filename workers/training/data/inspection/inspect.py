@@ -24,7 +24,7 @@ from trainyard.grouping import grouped
 from trainyard.spec.sections.data import ImageData, TextData
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources import images
-from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
+from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files
 from workers.training.data.sources.text import JsonLines
 from workers.training.data.storage.npz_arrays import Array
 from workers.training.data.tabular.columns import Column, look_at
@@ -146,8 +146,7 @@ def inspect(request: "InspectionRequest") -> DatasetFacts:
     source = request.source
     if source not in SUFFIXES:
         raise DataProblem(f"task.data.source is {source!r}, which is built in; files are of {', '.join(SUFFIXES)}")
-    files = find_files(request.location, SUFFIXES[source])
-    refuse_other_content(files, request.digest)
+    files = find_files(request.location, SUFFIXES[source], request.digest)
     found = _describer(request)(files, request)
     found |= {"num_files": len(files.paths), "size_bytes": files.size_bytes, "digest": content_digest(files)}
     return fitted(cast(DatasetFacts, {name: value for name, value in found.items() if value is not None}))
