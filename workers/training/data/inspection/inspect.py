@@ -12,13 +12,15 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 from PIL import Image
 
+from trainyard.contract.base import prepared
 from trainyard.contract.inspections import Cell, ClassFacts, ColumnFacts, DatasetFacts
 from trainyard.grouping import grouped
 from trainyard.spec.sections.data import ImageData, TextData
@@ -314,18 +316,7 @@ class InspectionRequest:
 
         Raises ValueError for a value of another type, and for a source or a location that is missing.
         """
-        given: dict[str, object] = {"recipe": recipe}
-        for field in fields(cls):
-            if field.name in data and field.name != "recipe":
-                given[field.name] = data[field.name]
-        for name in ("source", "location"):
-            if name not in given:
-                raise ValueError(f"task.data.{name} is required")
-        for name, value in given.items():
-            expected = int if name == "image_size" else str
-            if type(value) is not expected:
-                raise ValueError(f"task.data.{name} must be {expected.__name__}, not {value!r}")
-        return cls(**given)  # type: ignore[arg-type]  # each was just looked at
+        return msgspec.convert({**data, "recipe": recipe}, prepared(cls))
 
 
 if __name__ == "__main__":
