@@ -23,9 +23,7 @@ from workers.training.data.tabular.features import (
     read_features,
     read_targets,
 )
-from workers.training.data.tabular.table_parts import Table
-
-ROWS_AT_ONCE = 65_536
+from workers.training.data.tabular.table_parts import ROWS_AT_ONCE, Table
 
 
 def write_table(folder: Path, table: Table, files: Files, target: str, *, is_quantity: bool = False) -> Facts:
