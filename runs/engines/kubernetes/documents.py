@@ -9,12 +9,6 @@ class Document(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """A part of an object."""
 
 
-class Owner(Document, frozen=True):
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-
-
 class Metadata(Document, frozen=True):
     name: str = ""
     uid: str = ""
@@ -22,8 +16,6 @@ class Metadata(Document, frozen=True):
     annotations: dict[str, str] | None = None
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None  # of a pod: when its grace ends
-    deletion_grace_period_seconds: int | None = None
-    owner_references: list[Owner] | None = None
 
     def label(self, name: str) -> str:
         return (self.labels or {}).get(name, "")
@@ -126,18 +118,9 @@ class JobList(Document, frozen=True):
     items: list[Job] | None = None
 
 
-class ObjectReference(Document, frozen=True):
-    name: str = ""
-    uid: str = ""
-
-
 class Event(Document, frozen=True):
-    involved_object: ObjectReference
     reason: str = ""
     message: str = ""
-    type: str = ""
-    last_timestamp: datetime | None = None
-    event_time: datetime | None = None
 
 
 class EventList(Document, frozen=True):
