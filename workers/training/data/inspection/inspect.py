@@ -29,9 +29,8 @@ from workers.training.data.sources import images
 from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files
 from workers.training.data.sources.text import JsonLines
 from workers.training.data.storage.npz_arrays import Array
-from workers.training.data.tabular.columns import Column, look_at
+from workers.training.data.tabular.columns import Column, Table, look_at
 from workers.training.data.tabular.features import MAX_CLASSES, Targets, read_features, read_targets
-from workers.training.data.tabular.table_parts import Table
 from workers.training.data.tabular.tables import open_columns, open_table
 
 # Contents of a table: its columns with their statistics, its first rows, and what is learnt of it.

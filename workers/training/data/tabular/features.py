@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from workers.training.data.problems import DataProblem
 from workers.training.data.storage.npz_arrays import Array
 from workers.training.data.storage.sample_files import Numbers
-from workers.training.data.tabular.columns import Cells, Column
-from workers.training.data.tabular.table_parts import Table
+from workers.training.data.tabular.columns import Cells, Column, Table
 
 MAX_WORDS = 100
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import Files
 from workers.training.data.storage.npz_arrays import Array, NpzArray, pick, read_npz, refuse_other_rows
-from workers.training.data.tabular.table_parts import ROWS_AT_ONCE, Batch, Table
+from workers.training.data.tabular.columns import ROWS_AT_ONCE, Batch, Table
 
 BLOCK_BYTES = 8 * 2**20
 COUNTED_BYTES = 2**30
