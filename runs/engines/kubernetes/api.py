@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from runs.engines.kubernetes.documents import Access, EventList, Job, JobList, PodList, Problem, Version, WorkloadList
+from runs.engines.kubernetes.documents import Access, Event, Items, Job, Pod, Problem, Version, Workload
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import MAX_QUOTED, KeptClients, SystemAway, short
 from trainyard.contract.base import JsonObject, prepared
@@ -42,7 +42,7 @@ class Api:
         return self._read(self._get("/version"), Version).git_version
 
     def jobs(self, selector: str) -> list[Job]:
-        return self._read(self._get(self._batch("jobs"), labelSelector=selector), JobList).items or []
+        return self._read(self._get(self._batch("jobs"), labelSelector=selector), Items[Job]).items or []
 
     def job(self, name: str) -> Job | None:
         """Return None where there is none."""
@@ -53,14 +53,15 @@ class Api:
                 return None
             raise
 
-    def pods(self, selector: str) -> PodList:
-        return self._read(self._get(self._core("pods"), labelSelector=selector), PodList)
+    def pods(self, selector: str) -> list[Pod]:
+        return self._read(self._get(self._core("pods"), labelSelector=selector), Items[Pod]).items or []
 
-    def events(self, uid: str) -> EventList:
+    def events(self, uid: str) -> list[Event]:
         """Return what happened to the object."""
-        return self._read(self._get(self._core("events"), fieldSelector=f"involvedObject.uid={uid}"), EventList)
+        found = self._get(self._core("events"), fieldSelector=f"involvedObject.uid={uid}")
+        return self._read(found, Items[Event]).items or []
 
-    def workloads(self, job_uid: str) -> WorkloadList:
+    def workloads(self, job_uid: str) -> list[Workload]:
         """Return what Kueue has for the Job; nothing where there is no Kueue."""
         group, versions = KUEUE
         for version in versions:
@@ -71,8 +72,8 @@ class Api:
                 if error.status == 404:
                     continue
                 raise
-            return self._read(found, WorkloadList)
-        return WorkloadList()
+            return self._read(found, Items[Workload]).items or []
+        return []
 
     def log_tail(self, pod: str, num_lines: int) -> str:
         """Return the last lines that the pod printed; nothing where they are not to be had."""
