@@ -104,8 +104,7 @@ def variables_of(secrets: Iterable[GivenSecret]) -> dict[str, str]:
 
 def _file_of(secret: GivenSecret) -> str:
     descriptor = os.memfd_create(f"secret-{secret.variable}", 0)  # 0: it stays open in a program that is started
-    left = memoryview(secret.value.encode())
-    while left:
-        left = left[os.write(descriptor, left) :]
+    with os.fdopen(descriptor, "wb", closefd=False) as file:
+        file.write(secret.value.encode())
     os.fchmod(descriptor, 0o400)
     return f"/proc/{os.getpid()}/fd/{descriptor}"

@@ -1,9 +1,10 @@
 """Interface between an engine that brings nodes and its own system, such as Slurm."""
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
@@ -11,6 +12,8 @@ from django.utils.crypto import salted_hmac
 from runs.causes.allocations import EndKind
 from runs.engines.findings import Finding, Probe
 from runs.models import Cluster
+
+T = TypeVar("T")
 
 
 def mark_of(cluster: str) -> str:
@@ -41,11 +44,49 @@ class SystemRefused(Exception):
 
 
 MAX_QUOTED = 400
+MAX_MESSAGE = 240  # of a system's words within a sentence of ours
 
 
 def short(error: BaseException) -> str:
     """Return what a library's error says, for the end of a sentence."""
     return " ".join(str(error).split())[:MAX_QUOTED].rstrip(".") or type(error).__name__
+
+
+def quoted(message: str) -> str:
+    """Return what a system says, for the middle of a sentence."""
+    text = " ".join(message.split()).rstrip(".")
+    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
+
+
+class Words(NamedTuple):
+    """Why a job waits. ``reason`` is the system's own word."""
+
+    reason: str
+    sentence: str
+
+
+class JobEnd(NamedTuple):
+    """Why a job, or a part of it, is over. ``kind`` None: its programs ended well."""
+
+    kind: EndKind | None
+    sentence: str
+    exit_code: int | None = None
+
+
+class KeptClients(Generic[T]):
+    """Clients by what they were made of, each for some time: to make one is slow."""
+
+    def __init__(self, life_s: float) -> None:
+        self._life_s = life_s
+        self._kept: dict[Hashable, tuple[float, T]] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        now = time.monotonic()
+        made_at, client = self._kept.get(key, (now, None))
+        if client is None or now - made_at >= self._life_s:
+            client = make()
+            self._kept[key] = now, client
+        return client
 
 
 class JobState(StrEnum):
@@ -96,26 +137,21 @@ class MachineSystem(Protocol):
 
     def jobs(self) -> list[SystemJob]:
         """Return our jobs that the system has not forgotten."""
-        ...
 
     def find(self, job: str) -> SystemJob | None:
         """Return a job that ``jobs`` does not name any more, from the system's accounts where it keeps some."""
-        ...
 
     def submit(self, request: MachineRequest) -> str:
         """Ask for machines and return the system's name for the job. A job that is there already, whole or in part, is
         completed and not repeated, where the system can see to that. Raises SystemRefused."""
-        ...
 
     def cancel(self, job: str) -> None:
         """Give the machines back. A job that is over, or unknown, is no error."""
-        ...
 
 
 class ExaminedSystem(MachineSystem, Protocol):
     def steps(self, probe: Probe) -> Iterator[Finding]:
         """Yield what `trainyard doctor` finds; a step that needs an earlier one is left out where that failed."""
-        ...
 
 
 class FencedSystem:

@@ -37,14 +37,12 @@ class Engine(Protocol):
         An engine that brings nodes offers what its system may give, as rows of nodes that have not joined yet. Attempts
         are placed on them like on others.
         """
-        ...
 
     def start(self, placements: Sequence[Placement], wanted: WantedOfPlacements) -> None:
         """An attempt was placed on these nodes: have them prepare it now. ``wanted`` is what their documents will say.
 
         An engine that brings nodes asks its system for these machines here, with a token bound to the attempt.
         """
-        ...
 
     def pending(self, attempt: Attempt) -> str:
         """Return why nodes of an attempt are not there yet, as a sentence; empty where none is waited for.
@@ -52,12 +50,10 @@ class Engine(Protocol):
         Asked until the attempt goes. While it answers, silence of the nodes means nothing, and the sentence stands on
         the run's page.
         """
-        ...
 
     def nudge(self, node: Node, attempts: Mapping[str, DesiredAttempt] = NOTHING) -> None:
         """Have the node read its document now: what is wanted of it has changed. ``attempts``, by id, is what the
         document says of those that cannot wait."""
-        ...
 
     def stop(self, attempt: Attempt) -> None:
         """Ranks of the attempt are to end, or it has ended: have its nodes read that now.
@@ -65,12 +61,9 @@ class Engine(Protocol):
         An engine that brings nodes gives its machines back once all of them have reported their end; where they cannot
         be reached, its system ends them.
         """
-        ...
 
     def inspect(self, node: Node, question: Question) -> None:
         """Have the node look at a dataset. Control repeats it until the node's status lists the question."""
-        ...
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
         """Yield step by step what keeps the cluster from training, for `trainyard doctor`. It may take a minute."""
-        ...

@@ -151,7 +151,7 @@ class Consumer:
         log.warning("ingest.waits", shard=self.shard, error=str(error), seconds=self._backoff_s)
         self._reader.start_over()
         self._looked_at = float("-inf")
-        self._lock.forget()
+        self._lock.is_held = False  # what we knew may be old
         if not isinstance(error, RedisError):
             for connection in connections.all(initialized_only=True):
                 if not connection.in_atomic_block:

@@ -55,10 +55,6 @@ class ShardLock:
         answer: bytes = redis().eval(HOLD, 1, self._key, self._value, milliseconds, instead_of)
         return answer.decode("utf-8", "replace")
 
-    def forget(self) -> None:
-        """Forget that we hold the lock: after trouble what we knew may be old."""
-        self.is_held = False
-
     def release(self) -> None:
         if self.is_held:
             redis().eval(RELEASE, 1, self._key, self._value)

@@ -36,9 +36,8 @@ def variables_file(environment: Mapping[str, str]) -> str:
             raise SeveralLines(f"{name} has several lines, which no variable of a container can: {words}")
         lines.append(f"{name}={value}\n")
     descriptor = os.memfd_create("environment", 0)  # 0: it stays open in a program that is started
-    left = memoryview("".join(lines).encode())
-    while left:
-        left = left[os.write(descriptor, left) :]
+    with os.fdopen(descriptor, "wb", closefd=False) as file:
+        file.write("".join(lines).encode())
     return f"/proc/self/fd/{descriptor}"
 
 

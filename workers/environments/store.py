@@ -13,7 +13,7 @@ import contextlib
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -210,24 +210,22 @@ class EnvironmentStore:
 
 def delete_unused(place: EnvironmentPlace) -> bool:
     """Delete an environment that nobody uses or builds. Returns whether it went."""
-    lock = FileLock(place.lock)
-    try:
-        if not lock.take(alone=True):
-            return False
-        place.delete()
-        return True
-    finally:
-        lock.release()
+    return _alone(place.lock, place.delete)
 
 
 def empty_downloads(folder: Path) -> bool:
     """Delete what installers of a project keep, unless one is at work: what was evicted would else stay there."""
-    lock = FileLock(folder / BUILDERS_LOCK)
+    return _alone(folder / BUILDERS_LOCK, lambda: remove_tree(folder / "store" / DOWNLOADS))
+
+
+def _alone(path: Path, delete: Callable[[], None]) -> bool:
+    """Delete unless somebody else has the lock at ``path``. Returns whether that was done."""
+    lock = FileLock(path)
     try:
-        if not lock.take(alone=True):
-            return False
-        remove_tree(folder / "store" / DOWNLOADS)
-        return True
+        is_free = lock.take(alone=True)
+        if is_free:
+            delete()
+        return is_free
     finally:
         lock.release()
 

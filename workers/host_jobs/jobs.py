@@ -91,11 +91,8 @@ class JobFolder:
 
     def look(self) -> HostJob | None:
         """Return the job as it is now; None for a folder that holds no plan."""
-        try:
-            job = decode((self.path / "plan.json").read_bytes(), HostJob)
-        except (OSError, BadDocument):
-            return None
-        if not self.claim.exists():
+        job = read(self.path / "plan.json", HostJob)
+        if job is None or not self.claim.exists():
             return job
         end, keeper = read(self.path / "end.json", EndMark), self.keeper()
         job.started_at = keeper.at if keeper else self._claimed_at()

@@ -8,7 +8,7 @@ import structlog
 
 from trainyard.contract.sessions import CHANNEL, FRAME_BYTES, FrameKind
 from workers.interactive.link import SessionLink
-from workers.machine.processes import PROC, descendants_of, socket_inodes
+from workers.machine.processes import PROC, descendants_of, socket_inodes, tcp_sockets
 
 log = structlog.get_logger(__name__)
 
@@ -114,13 +114,8 @@ def why_not_forwarded(port: int, pids: Iterable[int]) -> str:
 def listening_inodes(port: int) -> set[str]:
     """Return the inodes of the sockets that take connections to the port at 127.0.0.1."""
     found: dict[tuple[str, str], set[str]] = {}
-    for table in ("tcp", "tcp6"):
-        try:
-            lines = (PROC / "net" / table).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        for words in map(str.split, lines):
-            address, _, number = words[1].partition(":")
-            if words[3] == LISTENING and int(number, 16) == port:
-                found.setdefault((table, address), set()).add(words[9])
+    for table, words in tcp_sockets(PROC / "net"):
+        address, _, number = words[1].partition(":")
+        if words[3] == LISTENING and int(number, 16) == port:
+            found.setdefault((table, address), set()).add(words[9])
     return next((found[taker] for taker in TAKERS if taker in found), set())

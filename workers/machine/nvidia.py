@@ -25,8 +25,8 @@ class NvidiaGpu(NamedTuple):
     def described(self) -> Gpu:
         return Gpu(
             index=self.number,
-            name=_text(pynvml.nvmlDeviceGetName(self.handle)),
-            uuid=_text(pynvml.nvmlDeviceGetUUID(self.handle)),
+            name=pynvml.nvmlDeviceGetName(self.handle),
+            uuid=pynvml.nvmlDeviceGetUUID(self.handle),
             memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(self.handle).total),
         )
 
@@ -102,7 +102,7 @@ def find(name: str, place: int) -> NvidiaGpu | None:
 
 
 def driver() -> str:
-    return _text(pynvml.nvmlSystemGetDriverVersion())
+    return str(pynvml.nvmlSystemGetDriverVersion())
 
 
 def _slowed(handle: Any) -> list[str]:
@@ -115,7 +115,3 @@ def _query(query: Callable[..., Any], *arguments: Any) -> Any:
     with contextlib.suppress(pynvml.NVMLError):
         return query(*arguments)
     return None
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -1,12 +1,13 @@
 """Processes as the kernel knows them: which live, their children and sockets, and signals at a parent's end. Linux;
 elsewhere best effort."""
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,6 @@ PF_EXITING = 0x4
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
-STOPPED = "T"  # what ``state_of`` says of a process that a signal has stopped; a debugger's stop is "t"
 STOPPED_AFTER_S = 2.0  # somebody may stop a process for a moment
 STOPPED_LIMIT_S = 15.0  # a stopped process goes on by no means of its own
 UNSEEN_S = 5.0  # who was kept from looking for longer knows nothing of that time
@@ -84,10 +84,10 @@ def cpu_s(pid: int) -> float:
     return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def state_of(pid: int) -> str:
-    """Return the kernel's letter for what the process does (R runs, S sleeps, T is stopped), "" where there is none."""
+def is_stopped(pid: int) -> bool:
+    """Return whether a signal has stopped the process; a debugger's stop is another one."""
     fields = _stat(pid)
-    return "" if fields is None else fields[0]
+    return fields is not None and fields[0] == "T"
 
 
 def is_exiting(pid: int) -> bool:
@@ -187,6 +187,14 @@ def _stat(pid: int) -> list[str] | None:
 def _prctl(option: int, value: int) -> None:
     if _libc is not None and _libc.prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl {option} was refused")
+
+
+def tcp_sockets(net: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the table (tcp or tcp6) and the words of each socket of a network. ``net``: its ``/proc/PID/net``."""
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in (net / table).read_text().splitlines()[1:]:
+                yield table, line.split()
 
 
 def socket_inodes(folder: Path) -> set[str]:

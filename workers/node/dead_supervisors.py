@@ -16,7 +16,7 @@ from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import take_name
 from workers.machine import processes
-from workers.machine.processes import STOPPED, STOPPED_AFTER_S, STOPPED_LIMIT_S, UNSEEN_S, Process, send
+from workers.machine.processes import STOPPED_AFTER_S, STOPPED_LIMIT_S, UNSEEN_S, Process, send
 from workers.supervisor.records.log_tail import save_unread_output
 from workers.supervisor.reports import make_report
 from workers.transport.control_socket import socket_path
@@ -48,7 +48,7 @@ class Standstills:
         now, before = time.monotonic(), self.stopped()
         unseen_s = now - self._looked_at if now - self._looked_at > UNSEEN_S else 0.0
         self._looked_at = now
-        stopped = [attempt for attempt, pid in living.items() if processes.state_of(pid) == STOPPED]
+        stopped = [attempt for attempt, pid in living.items() if processes.is_stopped(pid)]
         self._stopped = {attempt: self._stopped.get(attempt, now - unseen_s) + unseen_s for attempt in stopped}
         for attempt, since in self._stopped.items():
             if now - since > STOPPED_LIMIT_S and may_end(attempt):

@@ -18,7 +18,7 @@ from workers.data_access import ROOTS
 from workers.machine.gpus import VISIBLE
 from workers.machine.inventory import CORES
 from workers.machine.passed_variables import passed_variables
-from workers.machine.processes import STOPPED, STOPPED_AFTER_S, state_of
+from workers.machine.processes import STOPPED_AFTER_S, is_stopped
 
 log = structlog.get_logger(__name__)
 
@@ -90,7 +90,7 @@ class ZygoteKeeper:
         that has begun needs it."""
         stopped_at: float | None = None
         while process.poll() is None:
-            if state_of(process.pid) != STOPPED:
+            if not is_stopped(process.pid):
                 stopped_at = None
             elif time.monotonic() - (stopped_at := stopped_at or time.monotonic()) >= STOPPED_AFTER_S:
                 process.kill()

@@ -73,11 +73,8 @@ def join(group: Path) -> None:
 
 
 def memory_events(group: Path) -> MemoryEvents:
-    try:
-        lines = (group / "memory.events").read_text().splitlines()
-    except OSError:
-        return MemoryEvents()
-    found = {name: int(value) for name, _, value in (line.partition(" ") for line in lines) if value.isdigit()}
+    lines = (line.partition(" ") for line in _lines(group / "memory.events"))
+    found = {name: int(value) for name, _, value in lines if value.isdigit()}
     return MemoryEvents(found.get("oom", 0), found.get("oom_kill", 0))
 
 
@@ -170,11 +167,7 @@ def count_memory_kills() -> int:
     The counters only grow. The kernel counts a process in the cgroup that it belonged to, whatever limit was reached.
     """
     for path in (*_counters(), MACHINE):
-        try:
-            lines = path.read_text().splitlines()
-        except OSError:
-            continue
-        for line in lines:
+        for line in _lines(path):
             name, _, value = line.partition(" ")
             if name == "oom_kill" and value.strip().isdigit():
                 return int(value)
@@ -183,10 +176,7 @@ def count_memory_kills() -> int:
 
 def _counters() -> Iterator[Path]:
     """Yield where the counter of the own cgroup may be: version 2, then 1, by its path and as a container sees it."""
-    try:
-        lines = OWN_CGROUPS.read_text().splitlines()
-    except OSError:
-        return
+    lines = _lines(OWN_CGROUPS)
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if not controllers:

@@ -11,7 +11,7 @@ import structlog
 from trainyard.contract.desired import TraceRequest
 from workers.attempt.documents import write_document
 from workers.attempt.folder import AttemptFolder
-from workers.machine.processes import PROC, UNSEEN_S, Exit, descendants_of, send, start_of
+from workers.machine.processes import PROC, UNSEEN_S, Exit, descendants_of, send, start_of, tcp_sockets
 from workers.rank_process.cold_rank import marks_files
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
@@ -21,7 +21,6 @@ from workers.supervisor.valkey_thread import EXCHANGE_EVERY_S
 
 log = structlog.get_logger(__name__)
 
-TABLES = ("tcp", "tcp6")
 LISTEN = "0A"
 EXIT_GRACE_S = 60.0  # in which nothing is at work in a rank whose script is over, and no child of it lives
 HELPERS = b"resource_tracker"  # of multiprocessing and of joblib: they live as long as their parent
@@ -103,18 +102,10 @@ class Watching:
 def is_listening(port: int, proc: Path = Path("/proc/self/net")) -> bool | None:
     """Return whether a TCP socket listens at ``port``, None where the kernel does not list sockets (it is no Linux).
     ``proc``: where it lists those of the network that is meant."""
-    wanted, is_known = f"{port:04X}", False
-    for table in TABLES:
-        try:
-            lines = (proc / table).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        is_known = True
-        for line in lines:
-            _, local, _, state = line.split(maxsplit=4)[:4]
-            if state == LISTEN and local.rpartition(":")[2] == wanted:
-                return True
-    return False if is_known else None
+    sockets = [words for _, words in tcp_sockets(proc)]
+    if any(words[3] == LISTEN and words[1].rpartition(":")[2] == f"{port:04X}" for words in sockets):
+        return True
+    return False if (proc / "tcp").exists() or (proc / "tcp6").exists() else None
 
 
 class ExitWatch:

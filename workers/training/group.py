@@ -50,14 +50,6 @@ def join(place: "RankPlace", device: torch.device) -> None:
     )
 
 
-def leave() -> None:
-    """End the process group after the last collective, when no replica holds it any more.
-
-    Not for a rank that fails: its peers learn it by its death.
-    """
-    dist.destroy_process_group()
-
-
 def wait_for_master(address: str, port: int, timeout_s: float) -> None:
     """Return once the port accepts. A store whose clients come before its server sleeps up to 0.8 s between tries."""
     deadline = time.monotonic() + timeout_s

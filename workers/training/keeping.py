@@ -14,11 +14,11 @@ from workers.training.checkpoints import store
 from workers.training.checkpoints.pieces import piece_of, share_writing
 from workers.training.checkpoints.reading import Found, Refused, choose
 from workers.training.checkpoints.saving import AttemptFacts, Saver, off_record, record_of
-from workers.training.checkpoints.state import Parameters, degrees_of, load_state, pieces_to_save, small_state
+from workers.training.checkpoints.state import Parameters, load_state, pieces_to_save, small_state
 from workers.training.checkpoints.store import Mark, Store
 from workers.training.files import sync
 from workers.training.group import gather_all, why_not_shared
-from workers.training.mesh import share_batch
+from workers.training.mesh import AXES, share_batch
 from workers.training.metrics import Metrics
 from workers.training.optimizing.optimizers import set_weight_decay
 from workers.training.passes import PlainPasses
@@ -170,7 +170,7 @@ class DiskCheckpoints:
             writers=tuple(writers),
             model=training.task.describe(),
             world_size=training.mesh.world_size,
-            degrees=degrees_of(training),
+            degrees=dict(zip(AXES, training.mesh.degrees, strict=True)),
             device=training.device,
             keyring=self._store.keyring,
         )
@@ -192,7 +192,7 @@ class DiskCheckpoints:
     def _tidy(self, facts: AttemptFacts) -> None:
         sync(facts.folder.parent)  # the folder may be new, and what is in it is on the disk only when its name is
         store.sweep(facts.folder, Mark(facts.fence, 0))
-        for mark in store.retired(facts.folder):
+        for mark in store.find(facts.folder, store.DELETED):  # an earlier attempt could neither remove nor report it
             self._metrics.report(record_of("deleted", facts.run, mark))
             store.remove(facts.folder / mark.deleted_name)
 

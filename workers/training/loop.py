@@ -17,7 +17,7 @@ from workers.training.keeping import DiskCheckpoints, change_for
 from workers.training.measuring.measures import Progress, StepMeasures
 from workers.training.measuring.memory import memory_bytes
 from workers.training.measuring.phases import CHECKPOINT, OPTIMIZER
-from workers.training.measuring.tracing import read_tracing
+from workers.training.measuring.tracing import Tracing
 from workers.training.metrics import Metrics, facts_record
 from workers.training.optimizing.optimizers import set_rate
 from workers.training.stopping import Stopping
@@ -75,7 +75,8 @@ def train_steps(
 ) -> Stopped | None:
     """Take the steps from ``first`` on; return where ``stopping`` ended them, None where they ended by themselves."""
     settings, stopped = training.settings, None
-    tracing = read_tracing(os.environ, training.mesh.rank, training.device, metrics)
+    asked, output = os.environ.get("TRAINYARD_TRACE"), os.environ.get("TRAINYARD_OUTPUT")
+    tracing = Tracing(asked, output, training.mesh.rank, training.device, metrics)
     changed = {one.behind + 1 for one in training.changes}
     for step in range(first, settings.steps + 1):
         if step in changed:
@@ -94,7 +95,9 @@ def train_steps(
             training.synchronization.finish()
         report(training, step, result, metrics, progress)
         rows = training.share.micro * training.share.accumulate  # of this step: the next one may have another share
-        rebalance(training, result)
+        # Another share of the next batches, where ranks have found out that they are not equally fast.
+        if training.balance and (share := training.balance.after_step(result.measured.phases)) is not None:
+            training.take_share(share)
         every = settings.validate_every_steps
         if is_last or (every and step % every == 0):
             found = validate(training, step, metrics, progress)
@@ -151,12 +154,6 @@ def take_step(training: Training, step: int) -> StepResult:
     measured = training.measures.end(step_time_s)
     training.heap.after_step()
     return StepResult(loss_value, norm_value, learning_rate, step_time_s, passed.data_time_s, measured)
-
-
-def rebalance(training: Training, result: StepResult) -> None:
-    """Take another share of the next batches, where ranks have found out that they are not equally fast."""
-    if training.balance is not None and (share := training.balance.after_step(result.measured.phases)) is not None:
-        training.take_share(share)
 
 
 def validate(training: Training, step: int, metrics: Metrics, progress: Progress | None) -> dict[str, float] | None:

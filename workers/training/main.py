@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -101,7 +101,7 @@ def train(spec: RecipeSpec, place: RankPlace, metrics: Metrics) -> Stopped | Non
         config: ModelDocument = {**task.describe(), "steps": settings.steps, "seed": settings.seed}
         save_weights(training, config, Path(output))
     del training, checkpoints  # nothing may hold the process group when it is left
-    process_group.leave()
+    dist.destroy_process_group()  # not where a rank fails: its peers learn it by its death
     return stopped
 
 
@@ -113,34 +113,17 @@ def load_together(load: Callable[[], T]) -> T:
 
     Raises what ``load`` raised; where another's has failed, OthersDataProblem with the words of the first such rank.
     """
+    store = dist.distributed_c10d._get_default_store()  # over which the ranks have met
+    keys = [f"trainyard/data/{rank}" for rank in range(dist.get_world_size())]
     try:
         loaded = load()
     except Exception as error:
-        _publish(f"{error}" or type(error).__name__)
+        store.set(keys[dist.get_rank()], f"{error}" or type(error).__name__)
         raise
-    _publish("")
-    for rank in range(dist.get_world_size()):
+    store.set(keys[dist.get_rank()], "")
+    for rank, key in enumerate(keys):
         # One after the other: a rank that waits for all at once would not learn of one that has failed.
-        if trouble := _read(rank):
+        store.wait([key], PATIENCE)
+        if trouble := store.get(key).decode():
             raise OthersDataProblem(f"rank {rank}: {trouble}")
     return loaded
-
-
-def _publish(trouble: str) -> None:
-    _store().set(_key(dist.get_rank()), trouble)
-
-
-def _read(rank: int) -> str:
-    store = _store()
-    store.wait([_key(rank)], PATIENCE)
-    trouble: bytes = store.get(_key(rank))
-    return trouble.decode()
-
-
-def _key(rank: int) -> str:
-    return f"trainyard/data/{rank}"
-
-
-def _store() -> Any:
-    """Return the store over which the ranks have met."""
-    return dist.distributed_c10d._get_default_store()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 import torch.distributed as dist
 
+from workers.training.data.batches.order import Batch
 from workers.training.measuring.phases import BACKWARD, COMMUNICATION, DATA, FORWARD
 from workers.training.mesh import BatchShare
 from workers.training.recipes import Task
@@ -84,8 +85,7 @@ class PlainPasses:
             self._phases.switch(FORWARD)
             # Gradients are summed over ranks once a step, in the last backward.
             with nullcontext() if is_last else self._assembly.without_reduction():
-                with self._precision.autocast():
-                    loss = self._task.loss(self._replica, batch)
+                loss = self._loss(batch)
                 if share.accumulate > 1:
                     loss = loss / share.accumulate
                 if share.weight != 1:  # so that the mean over ranks is that over rows
@@ -101,6 +101,10 @@ class PlainPasses:
         self._assembly.reduce()
         assert total is not None
         return Passed(total, summing, data_time_s)
+
+    def _loss(self, batch: Batch) -> torch.Tensor:
+        with self._precision.autocast():
+            return self._task.loss(self._replica, batch)
 
     def _backward(self, loss: torch.Tensor) -> None:
         """Run backward. After the last gradient DDP waits for the other ranks in C++. Autograd runs our callback,
@@ -121,9 +125,7 @@ class PlainPasses:
 
     def settle(self) -> None:
         for _ in range(self._assembly.num_throwaways):
-            with self._precision.autocast():
-                loss = self._task.loss(self._replica, self._task.train_batch(slice(0, 1)))
-            loss.backward()  # type: ignore[no-untyped-call]
+            self._loss(self._task.train_batch(slice(0, 1))).backward()  # type: ignore[no-untyped-call]
 
     def resize(self, batch_size: int, share: BatchShare) -> None:
         """Use this batch size and share from the next step on."""
@@ -134,6 +136,4 @@ class PlainPasses:
         """Run one micro-batch forward and backward without communication; leaves gradients."""
         batch = self._feed.batch(1, 0)
         with self._assembly.without_reduction():
-            with self._precision.autocast():
-                loss = self._task.loss(self._replica, batch)
-            self._precision.scale(loss).backward()  # type: ignore[no-untyped-call]
+            self._precision.scale(self._loss(batch)).backward()  # type: ignore[no-untyped-call]

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from trainyard.spooling.plain_files import create_plain
+
 
 class CannotStart(Exception):
     """The node worker cannot start; the message is one sentence for the person at the terminal."""
@@ -64,12 +66,10 @@ def load_config(home: Path) -> NodeConfig | None:
 def store_config(home: Path, config: NodeConfig) -> None:
     """Write node.toml, readable by its owner only from its first byte on."""
     temporary = home / f".node.toml.{os.getpid()}"
-    temporary.unlink(missing_ok=True)
     # A JSON string is a TOML basic string.
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in asdict(config).items())
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
+    with create_plain(temporary) as file:
+        file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(home / "node.toml")

@@ -1,16 +1,14 @@
 """The API server through the official client: dictionaries go, types come back, and every call has a time limit."""
 
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from runs.engines.kubernetes.documents import Access, EventList, Job, JobList, PodList, Problem, Version, WorkloadList
+from runs.engines.kubernetes.documents import Access, Event, Items, Job, Pod, Problem, Version, Workload
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import MAX_QUOTED, SystemAway, short
+from runs.engines.machine_system import MAX_QUOTED, KeptClients, SystemAway, short
 from trainyard.contract.base import JsonObject, prepared
 
 LIMIT_S = (3.0, 8.0)  # to connect, and for the answer
@@ -38,13 +36,13 @@ class Api:
     def __init__(self, settings: KubernetesSettings, own_data: Path) -> None:
         """``own_data``: the folder of the server's own data, from where no kubeconfig is read."""
         self._namespace = settings.namespace
-        self._client = _clients.get(settings, own_data)
+        self._client = _clients.get((settings.kubeconfig, settings.context), lambda: _make_client(settings, own_data))
 
     def version(self) -> str:
         return self._read(self._get("/version"), Version).git_version
 
     def jobs(self, selector: str) -> list[Job]:
-        return self._read(self._get(self._batch("jobs"), labelSelector=selector), JobList).items or []
+        return self._read(self._get(self._batch("jobs"), labelSelector=selector), Items[Job]).items or []
 
     def job(self, name: str) -> Job | None:
         """Return None where there is none."""
@@ -55,14 +53,15 @@ class Api:
                 return None
             raise
 
-    def pods(self, selector: str) -> PodList:
-        return self._read(self._get(self._core("pods"), labelSelector=selector), PodList)
+    def pods(self, selector: str) -> list[Pod]:
+        return self._read(self._get(self._core("pods"), labelSelector=selector), Items[Pod]).items or []
 
-    def events(self, uid: str) -> EventList:
+    def events(self, uid: str) -> list[Event]:
         """Return what happened to the object."""
-        return self._read(self._get(self._core("events"), fieldSelector=f"involvedObject.uid={uid}"), EventList)
+        found = self._get(self._core("events"), fieldSelector=f"involvedObject.uid={uid}")
+        return self._read(found, Items[Event]).items or []
 
-    def workloads(self, job_uid: str) -> WorkloadList:
+    def workloads(self, job_uid: str) -> list[Workload]:
         """Return what Kueue has for the Job; nothing where there is no Kueue."""
         group, versions = KUEUE
         for version in versions:
@@ -73,8 +72,8 @@ class Api:
                 if error.status == 404:
                     continue
                 raise
-            return self._read(found, WorkloadList)
-        return WorkloadList()
+            return self._read(found, Items[Workload]).items or []
+        return []
 
     def log_tail(self, pod: str, num_lines: int) -> str:
         """Return the last lines that the pod printed; nothing where they are not to be had."""
@@ -159,32 +158,11 @@ class Api:
             raise SystemAway(f"Kubernetes' answer cannot be read: {error}.") from error
 
 
-class _Clients:
-    """Clients by what they were made of, each for some minutes: programs that a kubeconfig names for its sign-in are
-    slow."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
-        self._lock = threading.Lock()
-
-    def get(self, settings: KubernetesSettings, own_data: Path) -> Any:
-        """Raises SystemAway."""
-        key = (settings.kubeconfig, settings.context)
-        now = time.monotonic()
-        with self._lock:
-            made_at, client = self._kept.get(key, (0.0, None))
-            if client is not None and now - made_at < CLIENT_LIFE_S:
-                return client
-        client = _make_client(settings, own_data)
-        with self._lock:
-            self._kept[key] = now, client
-        return client
-
-
-_clients = _Clients()
+_clients = KeptClients[Any](CLIENT_LIFE_S)  # programs that a kubeconfig names for its sign-in are slow
 
 
 def _make_client(settings: KubernetesSettings, own_data: Path) -> Any:
+    """Raises SystemAway."""
     try:
         from kubernetes import client, config
     except ImportError as error:

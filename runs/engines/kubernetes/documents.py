@@ -1,18 +1,19 @@
 """Types of Kubernetes' objects, with the fields we read. Unknown fields are ignored; a list may be missing or null."""
 
 from datetime import datetime
+from typing import Generic, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 
 class Document(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """A part of an object."""
 
 
-class Owner(Document, frozen=True):
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
+class Items(Document, Generic[T], frozen=True):
+    items: list[T] | None = None
 
 
 class Metadata(Document, frozen=True):
@@ -22,8 +23,6 @@ class Metadata(Document, frozen=True):
     annotations: dict[str, str] | None = None
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None  # of a pod: when its grace ends
-    deletion_grace_period_seconds: int | None = None
-    owner_references: list[Owner] | None = None
 
     def label(self, name: str) -> str:
         return (self.labels or {}).get(name, "")
@@ -98,10 +97,6 @@ class Pod(Document, frozen=True):
         return [*(self.status.init_container_statuses or []), *(self.status.container_statuses or [])]
 
 
-class PodList(Document, frozen=True):
-    items: list[Pod] | None = None
-
-
 class JobSpec(Document, frozen=True):
     suspend: bool | None = None
     completions: int | None = None
@@ -122,26 +117,9 @@ class Job(Document, frozen=True):
         return next((one for one in self.status.conditions or [] if one.type == kind and one.is_true), None)
 
 
-class JobList(Document, frozen=True):
-    items: list[Job] | None = None
-
-
-class ObjectReference(Document, frozen=True):
-    name: str = ""
-    uid: str = ""
-
-
 class Event(Document, frozen=True):
-    involved_object: ObjectReference
     reason: str = ""
     message: str = ""
-    type: str = ""
-    last_timestamp: datetime | None = None
-    event_time: datetime | None = None
-
-
-class EventList(Document, frozen=True):
-    items: list[Event] | None = None
 
 
 class WorkloadStatus(Document, frozen=True):
@@ -153,10 +131,6 @@ class Workload(Document, frozen=True):
 
     metadata: Metadata
     status: WorkloadStatus = WorkloadStatus()
-
-
-class WorkloadList(Document, frozen=True):
-    items: list[Workload] | None = None
 
 
 class Problem(Document, frozen=True):

@@ -28,7 +28,6 @@ from runs.engines.kubernetes.manifests import (
     service_of,
 )
 from runs.engines.kubernetes.reasons import (
-    Words,
     end_of_pods,
     is_evicted_by_kueue,
     why_job_waits,
@@ -43,6 +42,7 @@ from runs.engines.machine_system import (
     SystemAway,
     SystemJob,
     SystemRefused,
+    Words,
     origin_of,
     unsubmitted,
 )
@@ -53,24 +53,6 @@ PROBE_LIMIT_S = 120.0
 ACCESS_ADVICE = "Is the kubeconfig right, and does its sign-in still work?"
 EVERY_S = 1.0
 RBAC_ADVICE = "Apply docs/kubernetes/rbac.yaml in the namespace, for the account that the server uses."
-
-
-def examine(settings: KubernetesSettings, origin: Origin, api: Api, probe: Probe) -> Iterator[Finding]:
-    """Yield what is found, one step after the other."""
-    try:
-        version = api.version()
-    except (SystemAway, KubernetesRefusal) as error:
-        yield Finding("API server", False, str(error), ACCESS_ADVICE)
-        return
-    yield Finding("API server", True, f"Kubernetes {version} answers.")
-    rights = _rights(api, settings)
-    yield rights
-    if rights.is_fine is False:
-        return
-    trial = _trial(api, settings, origin)
-    yield trial
-    if trial.is_fine:
-        yield from _probe(api, settings, origin, probe)
 
 
 def _rights(api: Api, settings: KubernetesSettings) -> Finding:
@@ -150,7 +132,7 @@ def _wait(api: Api, attempt: str) -> tuple[list[Pod], str]:
     """Return the pods of the job once they have ended, or what keeps them from it."""
     deadline = time.monotonic() + PROBE_LIMIT_S
     while True:
-        pods = api.pods(f"{ATTEMPT}={attempt}").items or []
+        pods = api.pods(f"{ATTEMPT}={attempt}")
         job = api.job(name_of(attempt))
         if job is None:
             return pods, "it was deleted by somebody."
@@ -215,13 +197,27 @@ class KubernetesSystem:
         self._settings, self._origin, self._api = settings, origin, api
 
     def steps(self, probe: Probe) -> Iterator[Finding]:
-        return examine(self._settings, self._origin, self._api, probe)
+        settings, origin, api = self._settings, self._origin, self._api
+        try:
+            version = api.version()
+        except (SystemAway, KubernetesRefusal) as error:
+            yield Finding("API server", False, str(error), ACCESS_ADVICE)
+            return
+        yield Finding("API server", True, f"Kubernetes {version} answers.")
+        rights = _rights(api, settings)
+        yield rights
+        if rights.is_fine is False:
+            return
+        trial = _trial(api, settings, origin)
+        yield trial
+        if trial.is_fine:
+            yield from _probe(api, settings, origin, probe)
 
     def jobs(self) -> list[SystemJob]:
         now = datetime.now(UTC)
         selector = selector_of(self._origin.mark)
         listed = attempt(lambda: self._api.jobs(selector), "list our jobs")
-        pods = pod_jobs.pods_by_attempt(attempt(lambda: self._api.pods(selector).items or [], "list our pods"))
+        pods = pod_jobs.pods_by_attempt(attempt(lambda: self._api.pods(selector), "list our pods"))
         found = [
             self._seen(job, pods.get(job.metadata.label(ATTEMPT), []), now)
             if RELEASED in (job.metadata.annotations or {})
@@ -288,11 +284,11 @@ class KubernetesSystem:
             return self._suspended(found, job)
         waiting = [pod for pod in pod_jobs.living(pods, now) if pod.status.phase != "Running"]
         if not waiting:
-            words = why_job_waits(job, self._api.events(job.metadata.uid).items or [])
+            words = why_job_waits(job, self._api.events(job.metadata.uid))
             return replace(found, reason=words.reason, sentence=words.sentence)
         words = why_pod_waits(waiting[0])
         if words.reason == "ContainerCreating":
-            words = why_pod_waits(waiting[0], self._api.events(waiting[0].metadata.uid).items or [])
+            words = why_pod_waits(waiting[0], self._api.events(waiting[0].metadata.uid))
         number = job.spec.completions or 1
         there = f"{number - len(waiting)} of {number} pods run; " if number > len(waiting) else ""
         return replace(found, reason=words.reason, sentence=f"{there}pod {waiting[0].metadata.name}: {words.sentence}")
@@ -300,7 +296,7 @@ class KubernetesSystem:
     def _suspended(self, found: SystemJob, job: Job) -> SystemJob:
         words = Words("Suspended", "somebody has suspended it (Suspended).")
         if self._settings.queue:
-            workloads = self._api.workloads(job.metadata.uid).items or []
+            workloads = self._api.workloads(job.metadata.uid)
             taken = is_evicted_by_kueue(workloads)
             if taken is not None:
                 self.cancel(found.id)  # Kueue would start it again, and nobody would be waiting for it

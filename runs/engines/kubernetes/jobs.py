@@ -7,8 +7,8 @@ from datetime import datetime
 from runs.causes.allocations import EndKind
 from runs.engines.kubernetes.documents import Job, Pod
 from runs.engines.kubernetes.manifests import ATTEMPT, ENDING, name_of
-from runs.engines.kubernetes.reasons import PodEnd, end_of, end_of_pods
-from runs.engines.machine_system import JobState, SystemJob
+from runs.engines.kubernetes.reasons import end_of, end_of_pods
+from runs.engines.machine_system import JobEnd, JobState, SystemJob
 from trainyard.contract.base import JsonObject
 from trainyard.grouping import grouped
 
@@ -59,9 +59,9 @@ def end_to_record(job: Job, pods: Sequence[Pod]) -> JsonObject | None:
     return {"metadata": {"annotations": {ENDING: f"{end.kind} {end.sentence}"}}}
 
 
-def _recorded_end(job: Job) -> PodEnd | None:
+def _recorded_end(job: Job) -> JobEnd | None:
     kind, _, sentence = (job.metadata.annotations or {}).get(ENDING, "").partition(" ")
-    return PodEnd(EndKind(kind), sentence) if kind in EndKind.__members__.values() else None
+    return JobEnd(EndKind(kind), sentence) if kind in EndKind.__members__.values() else None
 
 
 def orphans(jobs: Sequence[Job], pods: dict[str, list[Pod]], now: datetime) -> Iterator[SystemJob]:

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from runs.causes.allocations import EndKind
 from runs.engines.kubernetes.documents import Condition, Event, Job, Pod, Workload
+from runs.engines.machine_system import JobEnd, Words, quoted
 
-MAX_QUOTED = 240
 IMAGE_PROBLEMS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
      "RegistryUnavailable", "SignatureValidationFailed"}
@@ -44,19 +43,6 @@ STATUS_REASONS = {
 }
 # The first says why the rest ended.
 ORDER = (EndKind.PREEMPTED, EndKind.NODE_FAILED, EndKind.TIME_LIMIT, EndKind.OUT_OF_MEMORY, EndKind.ENDED)
-
-
-class Words(NamedTuple):
-    """``reason`` is Kubernetes' own word."""
-
-    reason: str
-    sentence: str
-
-
-class PodEnd(NamedTuple):
-    kind: EndKind
-    sentence: str
-    exit_code: int | None = None
 
 
 def why_pod_waits(pod: Pod, events: Sequence[Event] = ()) -> Words:
@@ -107,48 +93,48 @@ def is_evicted_by_kueue(workloads: Sequence[Workload]) -> Condition | None:
     return next((one for one in conditions if one.type == "Evicted" and one.is_true), None)
 
 
-def end_of(job: str, pods: Sequence[Pod], condition: Condition | None) -> PodEnd:
+def end_of(job: str, pods: Sequence[Pod], condition: Condition | None) -> JobEnd:
     """Return why a job failed. ``condition`` is the job's own word, if it is still there."""
     if condition is not None and condition.reason == "DeadlineExceeded":
         words = f"Kubernetes ended job {job} at its time limit; the run goes on in another job."
-        return PodEnd(EndKind.TIME_LIMIT, words)
+        return JobEnd(EndKind.TIME_LIMIT, words)
     if (end := end_of_pods(pods)) is not None:
         return end
     if condition is not None and condition.reason == "PodFailurePolicy":  # its only rule is about machines
-        words = f"Kubernetes took a machine of job {job}: {_quoted(condition.message)}"
-        return PodEnd(EndKind.PREEMPTED, f"{words} ({condition.reason}).")
-    words = f": {_quoted(condition.message)} ({condition.reason})" if condition is not None else ""
-    return PodEnd(EndKind.ENDED, f"Kubernetes job {job} failed{words}.")
+        words = f"Kubernetes took a machine of job {job}: {quoted(condition.message)}"
+        return JobEnd(EndKind.PREEMPTED, f"{words} ({condition.reason}).")
+    words = f": {quoted(condition.message)} ({condition.reason})" if condition is not None else ""
+    return JobEnd(EndKind.ENDED, f"Kubernetes job {job} failed{words}.")
 
 
-def end_of_pods(pods: Sequence[Pod]) -> PodEnd | None:
+def end_of_pods(pods: Sequence[Pod]) -> JobEnd | None:
     """Return the end that explains the others."""
     ends = [end for pod in pods if (end := end_of_pod(pod)) is not None]
     return min(ends, key=lambda end: ORDER.index(end.kind), default=None)
 
 
-def end_of_pod(pod: Pod) -> PodEnd | None:
+def end_of_pod(pod: Pod) -> JobEnd | None:
     """Return why the pod ended, or is ending; None for one that goes on or ended well."""
     name, where = pod.metadata.name, f" on machine {pod.spec.node_name}" if pod.spec.node_name else ""
     target = pod.condition("DisruptionTarget")
     if target is not None and target.is_true and target.reason in DISRUPTIONS:
         kind, words = DISRUPTIONS[target.reason]
-        return PodEnd(kind, _ended(f"Kubernetes {words}: pod {name}{where}", target.reason, ""))
+        return JobEnd(kind, _ended(f"Kubernetes {words}: pod {name}{where}", target.reason, ""))
     reason = pod.status.reason
     if reason in STATUS_REASONS or reason.startswith("OutOf"):
         kind, words = STATUS_REASONS.get(reason, STATUS_REASONS["UnexpectedAdmissionError"])
-        return PodEnd(kind, _ended(f"Kubernetes {words}: pod {name}{where}", reason, pod.status.message))
+        return JobEnd(kind, _ended(f"Kubernetes {words}: pod {name}{where}", reason, pod.status.message))
     for container in pod.containers:
         ended = container.state.terminated
         if ended is None or ended.exit_code == 0:
             continue
         if ended.reason == "OOMKilled":
             words = f"Pod {name}{where} used more memory than it may and was killed (OOMKilled)"
-            return PodEnd(EndKind.OUT_OF_MEMORY, f"{words}; raise the cluster's memory.", ended.exit_code)
+            return JobEnd(EndKind.OUT_OF_MEMORY, f"{words}; raise the cluster's memory.", ended.exit_code)
         words = f"Container {container.name} of pod {name}{where} ended with exit code {ended.exit_code}"
-        return PodEnd(EndKind.ENDED, _ended(words, ended.reason, ended.message), ended.exit_code)
+        return JobEnd(EndKind.ENDED, _ended(words, ended.reason, ended.message), ended.exit_code)
     if pod.status.phase == "Failed":
-        return PodEnd(EndKind.ENDED, _ended(f"Pod {name}{where} failed", reason, pod.status.message))
+        return JobEnd(EndKind.ENDED, _ended(f"Pod {name}{where} failed", reason, pod.status.message))
     return None
 
 
@@ -162,16 +148,11 @@ def _unscheduled(condition: Condition) -> Words:
 
 
 def _sentence(what: str, reason: str, message: str) -> str:
-    quoted = _quoted(message)
-    return f"{what}: {quoted} ({reason})." if quoted else f"{what} ({reason})."
+    words = quoted(message)
+    return f"{what}: {words} ({reason})." if words else f"{what} ({reason})."
 
 
 def _ended(what: str, reason: str, message: str) -> str:
-    quoted = _quoted(message)
+    words = quoted(message)
     named = f" ({reason})" if reason and reason != "Error" else ""
-    return f"{what}{named}: {quoted}." if quoted else f"{what}{named}."
-
-
-def _quoted(message: str) -> str:
-    text = " ".join(message.split()).rstrip(".")
-    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
+    return f"{what}{named}: {words}." if words else f"{what}{named}."

@@ -1,13 +1,12 @@
 """AWS through boto3: plain documents go, types come back, and every call has a time limit."""
 
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
-from runs.engines.machine_system import MAX_QUOTED, SystemAway, short
+from runs.engines.machine_system import MAX_QUOTED, KeptClients, SystemAway, short
 from runs.engines.sagemaker.documents import Caller, JobPage, JobSummary, Role, RoleAnswer, SecretPage, TrainingJob
 from runs.engines.sagemaker.settings import SageMakerSettings
 from trainyard.contract.base import JsonObject, prepared
@@ -134,7 +133,9 @@ class Aws:
             more = {"NextToken": page.next_token}
 
     def _call(self, service: str, operation: str, **parameters: Any) -> JsonObject:
-        client = _clients.get(self._settings, self._secret_key, service)
+        given, secret = self._settings, self._secret_key
+        key = (given.region, given.endpoint, given.access_key_id, secret, service)
+        client = _clients.get(key, lambda: _make_client(given, secret, service))
         from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
         if self._left_s <= 0:
@@ -155,29 +156,11 @@ class Aws:
         return answer
 
 
-class _Clients:
-    """Clients by what they were made of, each for some minutes: to make one takes a tenth of a second."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[str, ...], tuple[float, Any]] = {}
-        self._lock = threading.Lock()
-
-    def get(self, settings: SageMakerSettings, secret_key: str, service: str) -> Any:
-        """Raises SystemAway."""
-        key = (settings.region, settings.endpoint, settings.access_key_id, secret_key, service)
-        now = time.monotonic()
-        with self._lock:  # a session of boto3 is not for several threads
-            made_at, client = self._kept.get(key, (0.0, None))
-            if client is None or now - made_at > CLIENT_LIFE_S:
-                client = _make_client(settings, secret_key, service)
-                self._kept[key] = now, client
-        return client
-
-
-_clients = _Clients()
+_clients = KeptClients[Any](CLIENT_LIFE_S)  # to make one takes a tenth of a second
 
 
 def _make_client(settings: SageMakerSettings, secret_key: str, service: str) -> Any:
+    """Raises SystemAway."""
     try:
         import boto3
         from botocore.config import Config

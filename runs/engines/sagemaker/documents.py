@@ -70,7 +70,6 @@ class Caller(Document, frozen=True):
 
 
 class Role(Document, frozen=True):
-    role_name: str
     assume_role_policy_document: dict[str, object] | str = ""
 
 

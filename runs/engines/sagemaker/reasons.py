@@ -5,13 +5,11 @@ The words of SageMaker that are told apart here were taken from AWS' documentati
 import re
 from dataclasses import replace
 from datetime import timedelta
-from typing import NamedTuple
 
 from runs.causes.allocations import EndKind
-from runs.engines.machine_system import JobState, SystemJob
+from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words, quoted
 from runs.engines.sagemaker.documents import TrainingJob
 
-MAX_QUOTED = 240
 EXIT_CODE = re.compile(r"exit code:? *(-?[0-9]+)", re.IGNORECASE)
 WAITS = {
     "Pending": "AWS looks for machines",
@@ -24,21 +22,6 @@ WAITS = {
 TAKEN_BACK = ("Interrupted", "Restarting")
 # Machines and AWS' own errors: the run's policy decides whether it goes on.
 MACHINE_PROBLEMS = ("CapacityError", "InternalServerError", "InternalError")
-
-
-class Words(NamedTuple):
-    """``reason`` is SageMaker's own word."""
-
-    reason: str
-    sentence: str
-
-
-class JobEnd(NamedTuple):
-    """``kind`` None: its programs ended well."""
-
-    kind: EndKind | None
-    sentence: str
-    exit_code: int | None = None
 
 
 def why_job_waits(job: TrainingJob) -> Words:
@@ -96,10 +79,9 @@ def _behind(why: str) -> str:
 
 
 def _sentence(what: str, message: str, reason: str) -> str:
-    text = " ".join(message.split()).rstrip(".")
-    text = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
-    quoted = f": {text}" if text else ""
-    return f"{what}{quoted} ({reason})." if reason else f"{what}{quoted}."
+    text = quoted(message)
+    words = f"{what}: {text}" if text else what
+    return f"{words} ({reason})." if reason else f"{words}."
 
 
 # Training jobs as jobs of an engine.

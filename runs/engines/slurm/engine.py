@@ -149,7 +149,20 @@ class SlurmSystem:
         self._programs = programs
 
     def steps(self, probe: Probe) -> Iterator[Finding]:
-        return examine(self._settings, self._programs, probe)
+        settings, programs = self._settings, self._programs
+        version = _version(programs)
+        yield version
+        if not version.is_fine:
+            return
+        answers = _answers(programs)
+        yield answers
+        if not answers.is_fine:
+            return
+        partition, num_usable = _partition(settings, programs)
+        yield partition
+        yield _accounts(programs)
+        if partition.is_fine:
+            yield from _probe(settings, programs, min(2, settings.machines, num_usable), probe)
 
     def jobs(self) -> list[SystemJob]:
         try:
@@ -206,23 +219,6 @@ class SlurmSystem:
 # where that failed.
 
 PROBE_LIMIT_S = 60.0
-
-
-def examine(settings: SlurmSettings, programs: Programs, probe: Probe) -> Iterator[Finding]:
-    """Yield what is found, one step after the other."""
-    version = _version(programs)
-    yield version
-    if not version.is_fine:
-        return
-    answers = _answers(programs)
-    yield answers
-    if not answers.is_fine:
-        return
-    partition, num_usable = _partition(settings, programs)
-    yield partition
-    yield _accounts(programs)
-    if partition.is_fine:
-        yield from _probe(settings, programs, min(2, settings.machines, num_usable), probe)
 
 
 def _version(programs: Programs) -> Finding:

@@ -36,6 +36,7 @@ Answers = dict[str, HostAnswer]
 _away: dict[tuple[str, str], tuple[float, str]] = {}  # until when, and why, by identity and host
 _away_lock = threading.Lock()
 EARLY_S = 90.0  # a node that ended with an error so soon has not joined, or did nothing
+PROBE_LIMIT_S = 60.0
 NO_TOKEN = "-"  # in the place of a token of another machine
 
 
@@ -150,7 +151,25 @@ class SshSystem:
         self._hosts = hosts
 
     def steps(self, probe: Probe) -> Iterator[Finding]:
-        return examine(self._settings, self._hosts, probe)
+        settings, hosts = self._settings, self._hosts
+        yield Finding("key", True, "The cluster has a private key.")
+        words = probe.words(settings.interpreter, settings.folder)
+        answers: list[JsonObject] = []
+        for host in hosts.all:
+            try:
+                found = probe_answers(hosts.run(host, words, limit_s=PROBE_LIMIT_S))
+            except SystemAway as error:
+                advice = f"By hand: ssh -p {host.target.port} {host.label.split(':')[0]}"
+                yield Finding("host", False, str(error), advice)
+            except HostProblem as error:
+                advice = f"Trainyard must be there: {settings.interpreter} -m workers.machine.probe"
+                yield Finding("host", False, str(error), advice)
+            else:
+                answers += found
+                sentence = f"{host.label} ({host.target.fingerprint}) answers: {probe_names(found)}."
+                yield Finding("host", bool(found), sentence)
+        if answers:
+            yield from probe.findings(answers, settings.folder)
 
     def jobs(self) -> list[SystemJob]:
         answers, problems = self._hosts.list()
@@ -285,29 +304,3 @@ def _ended(job: SystemJob, ended: Sequence[HostJob], parts: Parts) -> SystemJob:
 def _failed_early(job: HostJob) -> bool:
     is_early = job.started_at is not None and job.ended_at is not None and job.ended_at - job.started_at < EARLY_S
     return job.state == HostJobState.OVER and bool(job.exit_code) and is_early
-
-
-# Steps of `trainyard doctor`. A step that needs an earlier one is left out where that failed.
-
-PROBE_LIMIT_S = 60.0
-
-
-def examine(settings: SshSettings, hosts: Hosts, probe: Probe) -> Iterator[Finding]:
-    """Yield what is found, one step after the other."""
-    yield Finding("key", True, "The cluster has a private key.")
-    words = probe.words(settings.interpreter, settings.folder)
-    answers: list[JsonObject] = []
-    for host in hosts.all:
-        try:
-            found = probe_answers(hosts.run(host, words, limit_s=PROBE_LIMIT_S))
-        except SystemAway as error:
-            yield Finding("host", False, str(error), f"By hand: ssh -p {host.target.port} {host.label.split(':')[0]}")
-        except HostProblem as error:
-            advice = f"Trainyard must be there: {settings.interpreter} -m workers.machine.probe"
-            yield Finding("host", False, str(error), advice)
-        else:
-            answers += found
-            sentence = f"{host.label} ({host.target.fingerprint}) answers: {probe_names(found)}."
-            yield Finding("host", bool(found), sentence)
-    if answers:
-        yield from probe.findings(answers, settings.folder)

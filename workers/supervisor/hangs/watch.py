@@ -17,7 +17,7 @@ from trainyard.contract.reports import MAX_STACK_CHARACTERS, RankStall
 from trainyard.spec.sections.hangs import HangRules
 from trainyard.spooling.plain_files import open_plain
 from workers.attempt.folder import AttemptFolder
-from workers.machine.processes import STOPPED, STOPPED_AFTER_S, STOPPED_LIMIT_S, UNSEEN_S, socket_inodes, state_of
+from workers.machine.processes import STOPPED_AFTER_S, STOPPED_LIMIT_S, UNSEEN_S, is_stopped, socket_inodes, tcp_sockets
 from workers.progress.description import Description, described
 from workers.progress.marker import Marker, Marks
 from workers.rank_process.cold_rank import MarksFile
@@ -33,7 +33,6 @@ PATIENT = frozenset(("data", "checkpoint", "validation", "compilation"))
 WINDOW = 50
 CALLS = re.compile(r'File "([^"\n]+)", line (\d+)')
 BEGINNING = re.compile(r"^(Current thread|Thread) .*\(most recent call first\):", re.M)
-TABLES = ("tcp", "tcp6")
 ESTABLISHED, RETRANSMITTING, PROBING = "01", "01", "02"
 LEAST_TRIES = 3  # to send again: in the first two seconds; or probes of who only waits, one a second
 LASTING_TRIES = 5  # in the first 6.2 s, where the kernel waits 0.2 s before the first and doubles that each time
@@ -73,7 +72,7 @@ class HangWatch:
                     now=now,
                     at=time.time(),
                     marks=marker.read(),
-                    is_stopped=any(state_of(pid) == STOPPED for pid in {rank.main_pid, rank.pid}),
+                    is_stopped=any(map(is_stopped, {rank.main_pid, rank.pid})),
                     # To wait for the others of a process group is no progress: torch looks for them all the time.
                     is_alive=self._activity.take_news(rank.rank) and rank.group != "waiting",
                 )
@@ -113,20 +112,15 @@ def add_network(stall: RankStall, pid: int, at: float) -> None:
 
 def unacknowledged(pid: int, proc: Path = Path("/proc"), *, least_tries: int = LEAST_TRIES) -> list[str]:
     """Return the far ends, as ``address:port``, of the process's connections that carry nothing any more."""
-    tables = (proc / str(pid) / "net" / table for table in TABLES)
-    stuck = {inode: far for table in tables for inode, far in _stuck(table, least_tries)}
+    stuck = dict(_stuck(proc / str(pid) / "net", least_tries))
     if not stuck:
         return []
     return sorted(stuck[inode] for inode in socket_inodes(proc / str(pid) / "fd") & stuck.keys())[:MOST]
 
 
-def _stuck(table: Path, least_tries: int) -> Iterator[tuple[str, str]]:
+def _stuck(net: Path, least_tries: int) -> Iterator[tuple[str, str]]:
     """Yield inode and far end of the sockets that send the same bytes, or ask for a sign of life, again and again."""
-    try:
-        lines = table.read_text().splitlines()[1:]
-    except OSError:
-        return
-    for words in map(str.split, lines):
+    for _, words in tcp_sockets(net):
         if len(words) < 10 or words[3] != ESTABLISHED:
             continue
         waiting, timer = int(words[4].partition(":")[0], 16), words[5].partition(":")[0]

@@ -190,11 +190,8 @@ class WaitingProcesses:
         """Let the next process become the rank, and return its pid. A process that was killed meanwhile is reaped like
         any other."""
         pid, writer = self._waiting.pop(0)
-        left = memoryview(plan.to_bytes())
-        with contextlib.suppress(BrokenPipeError):
-            while left:
-                left = left[os.write(writer, left) :]
-        os.close(writer)
+        with contextlib.suppress(BrokenPipeError), os.fdopen(writer, "wb") as pipe:
+            pipe.write(plan.to_bytes())
         return pid
 
     def close(self) -> None:

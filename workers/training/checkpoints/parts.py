@@ -7,7 +7,6 @@ in a thread beside the training, whose own collectives must keep their order.
 import errno
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -19,7 +18,7 @@ import msgspec
 from trainyard.at_rest.chunks import encrypted_bytes, encrypted_pieces
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.base import WireStruct, encode, prepared
-from workers.training.checkpoints.manifest import StoredFile, StoredPart, StoredTensor, decrypted
+from workers.training.checkpoints.manifest import StoredFile, StoredTensor, decrypted
 from workers.training.checkpoints.random_state import RandomState
 from workers.training.checkpoints.snapshot import Snapshot
 from workers.training.files import sync, write_whole
@@ -74,10 +73,7 @@ def write_part(
 ) -> None:
     """Write the rank's tensors and its note. Raises OSError."""
     path = folder / f"rank-{rank}.safetensors"
-    tensors = {
-        name: StoredTensor(dtype, region.whole, (StoredPart(path.name, region.offset, region.shape),))
-        for name, (dtype, region) in snapshot.regions.items()
-    }
+    tensors = snapshot.stored_in(path.name)
     files = {path.name: _write_hashed(path, snapshot, encryption)} if tensors else {}
     note, data = _note_path(folder, rank), PartNote(tensors, files, random, stall_s).to_json().encode()
     if encryption.keyring.encrypts:
@@ -158,9 +154,9 @@ def _note_path(folder: Path, rank: int) -> Path:
 def _write_hashed(path: Path, snapshot: Snapshot, encryption: PartEncryption) -> StoredFile:
     """Write it, and return the digest of what lies on the disk then: it can be checked without a key."""
     digest, num_bytes = hashlib.sha256(), 0
-    with path.open("wb", buffering=0) as file:
+    with path.open("wb") as file:
         for piece in _pieces(path.name, snapshot, encryption):
-            _write_all(file.fileno(), memoryview(piece))
+            file.write(piece)
             digest.update(piece)
             num_bytes += len(piece)
     sync(path)
@@ -175,9 +171,3 @@ def _pieces(name: str, snapshot: Snapshot, encryption: PartEncryption) -> Iterat
     yield snapshot.header
     for start in range(0, len(data), CHUNK_BYTES):
         yield data[start : start + CHUNK_BYTES]
-
-
-def _write_all(descriptor: int, data: memoryview) -> None:
-    """A disk that is nearly full takes a part, and refuses the next."""
-    while data:
-        data = data[os.write(descriptor, data) :]

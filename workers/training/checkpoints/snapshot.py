@@ -1,12 +1,13 @@
 """A copy of a rank's state in host memory, laid out as the file will be: the only thing that training waits for."""
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 
 import torch
 
+from workers.training.checkpoints.manifest import StoredPart, StoredTensor
 from workers.training.checkpoints.pieces import DTYPE_NAMES, Region, TensorPiece
 
 
@@ -38,6 +39,13 @@ class Snapshot:
         if is_cuda:
             torch.cuda.current_stream(self.device).synchronize()
 
+    def stored_in(self, file: str) -> dict[str, StoredTensor]:
+        """Return what a manifest says of the tensors once they lie in that file."""
+        return {
+            name: StoredTensor(dtype, region.whole, (StoredPart(file, region.offset, region.shape),))
+            for name, (dtype, region) in self.regions.items()
+        }
+
     @property
     def data(self) -> memoryview:
         """Bytes behind the header in the file."""
@@ -45,15 +53,14 @@ class Snapshot:
         return self._buffer.numpy().data
 
     def _lay_out(self, pieces: Sequence[TensorPiece], regions: dict[str, tuple[str, Region]]) -> None:
-        sizes = [math.prod(piece.region.shape) * piece.local.element_size() for piece in pieces]
-        self.header = _header_of(pieces, sizes)
-        self._targets = []
+        sizes = [piece.region.num_elements * piece.local.element_size() for piece in pieces]
+        places = list(pairwise(accumulate(sizes, initial=0)))
+        self.header = _header_of(pieces, places)
         buffer = self._buffer = self._allocate(sum(sizes))
-        start = 0
-        for piece, size in zip(pieces, sizes, strict=True):
-            end = start + size
-            self._targets.append(buffer[start:end].view(piece.local.dtype).view(piece.region.shape))
-            start = end
+        self._targets = [
+            buffer[slice(*place)].view(piece.local.dtype).view(piece.region.shape)
+            for piece, place in zip(pieces, places, strict=True)
+        ]
         self.regions = regions
 
     def _allocate(self, num_bytes: int) -> torch.Tensor:
@@ -61,14 +68,12 @@ class Snapshot:
         return torch.empty(num_bytes, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
 
 
-def _header_of(pieces: Sequence[TensorPiece], sizes: Sequence[int]) -> bytes:
+def _header_of(pieces: Sequence[TensorPiece], places: Sequence[tuple[int, int]]) -> bytes:
     """Return the length and the JSON in front of the tensors."""
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
-    start = 0
-    for piece, size in zip(pieces, sizes, strict=True):
+    for piece, place in zip(pieces, places, strict=True):
         dtype, shape = DTYPE_NAMES[piece.local.dtype], piece.region.shape
-        header[piece.name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, start + size]}
-        start += size
+        header[piece.name] = {"dtype": dtype, "shape": shape, "data_offsets": place}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text

@@ -15,7 +15,6 @@ from workers.training.checkpoints.manifest import Manifest, TrainingState
 from workers.training.checkpoints.pieces import Region, TensorPiece, piece_of
 from workers.training.checkpoints.random_state import load_random_state
 from workers.training.data.batches.order import skipped_of
-from workers.training.mesh import AXES
 from workers.training.optimizing.optimizers import Group
 
 Parameters = Mapping[str, nn.Parameter]
@@ -166,10 +165,6 @@ def stored_synchronization(training: Training, manifest: Manifest, kind: str) ->
 def is_same_mesh(training: Training, manifest: Manifest) -> bool:
     """Return whether the axes in use are those of the checkpoint: an older one does not name all that there are."""
     return {axis: degree for axis, degree in manifest.degrees.items() if degree > 1} == training.mesh.used
-
-
-def degrees_of(training: Training) -> dict[str, int]:
-    return dict(zip(AXES, training.mesh.degrees, strict=True))
 
 
 def whole(shape: tuple[int, ...]) -> Region:

@@ -113,11 +113,6 @@ def retire(folder: Path, keep: int, damaged: Set[Mark]) -> list[Mark]:
     return gone
 
 
-def retired(folder: Path) -> list[Mark]:
-    """Return the checkpoints that an earlier attempt took out of use and could neither remove nor report."""
-    return find(folder, DELETED)
-
-
 def sweep(folder: Path, current: Mark) -> None:
     """Remove what earlier saves have begun and not finished. Those of later fences are not ours to touch."""
     for mark in find(folder, TEMPORARY):

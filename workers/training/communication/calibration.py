@@ -68,7 +68,6 @@ def measure_compute(device: torch.device, between: Callable[[], None] | None = N
     programs = {**_programs(device), ("operator", 0): _operator(device), ("model", 0): _model(device)}
     crowding = _Crowding(between)
     seconds = _in_rounds(programs, device, crowding.between)
-    crowded = crowding.measured
     curves = {
         name: tuple(
             sorted((one.size, one.work / seconds[kind, at]) for (kind, at), one in programs.items() if kind == name)
@@ -87,7 +86,7 @@ def measure_compute(device: torch.device, between: Callable[[], None] | None = N
         kinds=curves,
         peak_flops={"fp32": max(rate for _, rate in products), "bf16": max(rate for _, rate in curves["matmul/bf16"])},
         is_measured=True,
-        crowding=max(1.0, crowded) if device.type == "cpu" else 1.0,
+        crowding=max(1.0, crowding.measured) if device.type == "cpu" else 1.0,
         model_s=seconds["model", 0],
     )
 
@@ -213,8 +212,8 @@ def _operator(device: torch.device) -> TimedProgram:
     return TimedProgram(1.0, 4.0 * number, run)  # backward: two products each, and the sum of the second one's
 
 
-def _numbers(device: torch.device, *shape: int) -> torch.Tensor:
-    return torch.rand(*shape, device=device, requires_grad=True)
+def _numbers(device: torch.device, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+    return torch.rand(*shape, device=device, dtype=dtype, requires_grad=True)
 
 
 def _both_ways(forward: Callable[[], torch.Tensor], *leaves: torch.Tensor) -> Callable[[], Any]:
@@ -225,9 +224,7 @@ def _both_ways(forward: Callable[[], torch.Tensor], *leaves: torch.Tensor) -> Ca
 def _product(
     device: torch.device, rows: int, inputs: int, outputs: int, dtype: torch.dtype | None = None
 ) -> TimedProgram:
-    x, weight = _numbers(device, rows, inputs), _numbers(device, outputs, inputs)
-    if dtype is not None:
-        x, weight = (tensor.detach().to(dtype).requires_grad_() for tensor in (x, weight))
+    x, weight = _numbers(device, rows, inputs, dtype=dtype), _numbers(device, outputs, inputs, dtype=dtype)
     flops = 2.0 * rows * inputs * outputs
     return TimedProgram(flops, 3 * flops, _both_ways(lambda: F.linear(x, weight), x, weight))
 
@@ -235,10 +232,7 @@ def _product(
 def _attention(
     device: torch.device, rows: int, heads: int, time: int, width: int, dtype: torch.dtype | None = None
 ) -> TimedProgram:
-    numbers = [_numbers(device, rows, heads, time, width) for _ in range(3)]
-    if dtype is not None:
-        numbers = [tensor.detach().to(dtype).requires_grad_() for tensor in numbers]
-    one, other, third = numbers
+    one, other, third = (_numbers(device, rows, heads, time, width, dtype=dtype) for _ in range(3))
     piece = 4.0 * time**2 * width
     flops = rows * heads * piece
     run = _both_ways(lambda: F.scaled_dot_product_attention(one, other, third, is_causal=True), one, other, third)

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from trainyard.contract.facts import COMMUNICATION, CommunicationFacts, LinkFacts, TransferPoint
+from trainyard.formats import figures
 from trainyard.planner import Rates
 from trainyard.planner.machines import Link as RateOfLink
 from trainyard.spec import CommunicationSpec
@@ -64,7 +65,7 @@ def measure(spec: CommunicationSpec, place: RankPlace, metrics: Metrics) -> None
             metrics.report(facts_record("rates", rates))
         if output := os.environ.get("TRAINYARD_OUTPUT"):
             write_csv(Path(output) / "communication.csv", rows(found, links, place.world_size))
-    process_group.leave()
+    dist.destroy_process_group()
 
 
 def log_points(found: Mapping[str, Points], metrics: Metrics) -> None:
@@ -73,7 +74,7 @@ def log_points(found: Mapping[str, Points], metrics: Metrics) -> None:
         for size, seconds in points:
             rate = size / seconds * bus_factor(operation, dist.get_world_size())
             metrics.log({f"latency/{operation}": seconds, f"bandwidth/{operation}": rate}, step=size)
-            print(f"{operation:>16}  {with_bytes(size):>8}  {line(seconds, rate)}", flush=True)
+            print(f"{operation:>16}  {figures.size(size):>8}  {line(seconds, rate)}", flush=True)
 
 
 def worst(links: "list[NodeLink]") -> LinearFit:
@@ -210,7 +211,7 @@ def log_links(links: Sequence[NodeLink], metrics: Metrics) -> None:
         for size, seconds in link.points:
             metrics.log({"link/latency": seconds, "link/bandwidth": size / seconds}, step=size, labels=labels)
         size, seconds = link.points[-1]
-        words = f"{link.first} and {link.second}  {with_bytes(size):>8}  {line(seconds, size / seconds)}"
+        words = f"{link.first} and {link.second}  {figures.size(size):>8}  {line(seconds, size / seconds)}"
         print(f"    send-receive  {words}", flush=True)
 
 
@@ -259,11 +260,3 @@ def write_csv(path: Path, table: Iterable[Sequence[Any]]) -> None:
 
 def line(seconds: float, bytes_per_s: float) -> str:
     return f"{1e6 * seconds:10.1f} us  {with_unit(bytes_per_s):>7}B/s"
-
-
-def with_bytes(num_bytes: int) -> str:
-    """Return 1 KiB, 16 MiB as people say it."""
-    for size, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if num_bytes >= size:
-            return f"{num_bytes / size:.4g} {unit}"
-    return f"{num_bytes} B"

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from workers.training.data.builtin_sets import TABLES
+from workers.training.data.samples import TABLES
 from workers.training.data.sources.files import Files
 from workers.training.data.storage.cache import Facts
 from workers.training.data.storage.npz_arrays import Array
 from workers.training.data.storage.sample_files import SamplesWriter, Split
-from workers.training.data.tabular.table_parts import Batch
+from workers.training.data.tabular.columns import Batch
 from workers.training.data.tabular.table_samples import write_table
 
 QUANTITIES = ("diabetes",)

@@ -18,7 +18,7 @@ from workers.training.data.storage.cache import cached, read_facts, release, wri
 from workers.training.data.storage.npz_arrays import NpyWriter, open_array
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-Ids = np.ndarray[Any, np.dtype[Any]]
+Tokens = np.ndarray[Any, np.dtype[Any]]
 
 TRAINED_ON_BYTES = 32 * 2**20  # at most: more changes few merges
 CHUNK_BYTES = 2**18
@@ -41,7 +41,7 @@ def train_tokenizer(text: Bytes, vocabulary: int) -> Tokenizer:
     return tokenizer
 
 
-def encoded(tokenizer: Tokenizer, text: Bytes, dtype: Any) -> Iterator[Ids]:
+def encoded(tokenizer: Tokenizer, text: Bytes, dtype: Any) -> Iterator[Tokens]:
     """Yield the tokens of ``text``, some at a time."""
     vocabulary = tokenizer.get_vocab()
     byte_ids = np.array([vocabulary[shown] for shown in BYTES_AS_TEXT], dtype)
@@ -54,7 +54,7 @@ def encoded(tokenizer: Tokenizer, text: Bytes, dtype: Any) -> Iterator[Ids]:
     yield _ids(tokenizer, byte_ids, parts)
 
 
-def lengths_of(tokenizer: Tokenizer) -> Ids:
+def lengths_of(tokenizer: Tokenizer) -> Tokens:
     """Return how many bytes each token is, int64."""
     vocabulary = tokenizer.get_vocab()
     lengths = np.zeros(max(vocabulary.values()) + 1, np.int64)
@@ -74,7 +74,7 @@ def chunks(text: Bytes) -> Iterator[bytes]:
         yield chunk
 
 
-def _ids(tokenizer: Tokenizer, byte_ids: Ids, parts: list[str]) -> Ids:
+def _ids(tokenizer: Tokenizer, byte_ids: Tokens, parts: list[str]) -> Tokens:
     """Return the tokens of parts that are text and, every second, not."""
     texts = iter(tokenizer.encode_batch_fast([part for part in parts if not NOT_TEXT.match(part)]))
     found = [
@@ -96,8 +96,6 @@ def _bytes_as_text() -> list[str]:
 
 BYTES_AS_TEXT = _bytes_as_text()
 
-
-Tokens = np.ndarray[Any, np.dtype[Any]]
 
 NUM_BYTES = 256  # the vocabulary of bytes
 TOKENIZER = "tokenizer.json"
@@ -172,7 +170,6 @@ def pairs_of(text: TextSource, vocabulary: int) -> Path:
     """Return the cache's entry with the text as BPE tokens, and the tokenizer that was made for it."""
 
     def build(folder: Path) -> None:
-
         dtype = np.uint16 if vocabulary <= 2**16 else np.uint32
         entry = bytes_of(text)
         tokenizer = train_tokenizer(open_array(entry / "train.npy"), vocabulary)

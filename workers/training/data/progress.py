@@ -5,7 +5,7 @@ import threading
 import time
 from typing import Any
 
-from workers.training.data.storage.cache import in_words
+from trainyard.formats.figures import size
 
 EVERY_S = 10.0
 
@@ -31,7 +31,7 @@ class DataProgress:
         print(f"{self._words}: {self._in_words(self._done)}{of}", file=sys.stderr, flush=True)
 
     def _in_words(self, number: int) -> str:
-        return in_words(number) if self._unit == "bytes" else f"{number:,} {self._unit}"
+        return size(number) if self._unit == "bytes" else f"{number:,} {self._unit}"
 
     def callback(self) -> Any:
         """Return fsspec's callback for the bytes of one file."""

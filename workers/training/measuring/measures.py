@@ -108,7 +108,7 @@ class Measures:
         return self._facts(step, rows)
 
     def _facts(self, step: int, rows: int) -> MeasuredFacts:
-        steps = list(self._steps)[-WINDOW:]
+        steps = list(self._steps)
         if len(steps) > 1 and self._num_steps <= WINDOW:
             steps = steps[1:]  # the first makes what the others only use
         step_time_s = median(one.time_s for one in steps)

@@ -7,9 +7,8 @@ costs one ``stat``. The server names steps that are still ahead of every rank, s
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
@@ -26,11 +25,6 @@ class TraceRequest(NamedTuple):
     @property
     def last(self) -> int:
         return self.first + self.steps - 1
-
-
-def read_tracing(environ: Mapping[str, str], rank: int, device: torch.device, reports: Reports) -> "Tracing":
-    """Return what traces this rank's steps, by the node's variables."""
-    return Tracing(environ.get("TRAINYARD_TRACE"), environ.get("TRAINYARD_OUTPUT"), rank, device, reports)
 
 
 class Tracing:
@@ -122,12 +116,12 @@ class Tracing:
         except (OSError, RuntimeError) as error:
             self._finish(request, why=f"it could not be written: {error}")
         else:
-            self._finish(request, file=f"traces/{name}", num_bytes=path.stat().st_size)
+            self._finish(request, file=f"traces/{name}", bytes=path.stat().st_size)
 
-    def _finish(self, request: TraceRequest, *, file: str = "", num_bytes: int = 0, why: str = "") -> None:
+    def _finish(self, request: TraceRequest, **found: Any) -> None:
         self._request = self._profile = self._mark = None
-        self._report(request, file=file, num_bytes=num_bytes, why=why)
+        self._report(request, **found)
 
-    def _report(self, request: TraceRequest, *, file: str = "", num_bytes: int = 0, why: str = "") -> None:
-        found = TraceFacts(id=request.id, first=request.first, last=request.last, file=file, bytes=num_bytes, why=why)
-        self._reports.report(facts_record(TRACE, found))
+    def _report(self, request: TraceRequest, **found: Any) -> None:
+        facts = TraceFacts(id=request.id, first=request.first, last=request.last, **found)
+        self._reports.report(facts_record(TRACE, facts))

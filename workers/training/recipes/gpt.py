@@ -26,11 +26,6 @@ def rate_scale(parameter: str, ratio: float, optimizer: str) -> float:
     return 1 / ratio if is_in_block else 1.0
 
 
-def score_scale(ratio: float) -> float:
-    """Return what attention scores are multiplied by, which are divided by the root of the width of a head already."""
-    return 1 / math.sqrt(ratio)
-
-
 ROTARY_BASE = 10_000.0
 MLP_RATIO = 2  # at a few hundred steps, 4 learns no better and takes a third more time
 
@@ -93,8 +88,7 @@ class Attention(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.head_width = shape.head_width
-        self.num_shared = shape.heads // shape.num_kv_heads
-        self.score_scale = score_scale(shape.width_ratio)
+        self.score_scale = 1 / math.sqrt(shape.width_ratio)  # beside the root of a head's width
         self.query = nn.Linear(shape.width, shape.width, bias=False)
         self.key = nn.Linear(shape.width, shape.num_kv_heads * shape.head_width, bias=False)
         self.value = nn.Linear(shape.width, shape.num_kv_heads * shape.head_width, bias=False)
@@ -112,16 +106,18 @@ class Attention(nn.Module):
 
     def attend(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """Return what each query finds in the tokens up to its own. Ranks that share a sequence replace this."""
-        return F.scaled_dot_product_attention(query, self._for_all(key), self._for_all(value), is_causal=True)
+        key, value = (for_all(one, query.shape[1]) for one in (key, value))
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
 
     def _heads(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, time, heads * head_width) -> (batch, heads, time, head_width)"""
         return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
 
-    def _for_all(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, key heads, time, head_width) -> (batch, heads, time, head_width), each for its group of queries."""
-        # Repeated, which every kernel of every device takes; the flag of the attention saves no time on a CPU.
-        return x if self.num_shared == 1 else x.repeat_interleave(self.num_shared, dim=1)
+
+def for_all(x: torch.Tensor, num_heads: int) -> torch.Tensor:
+    """(batch, key heads, time, head_width) -> (batch, heads, time, head_width), each for its group of queries."""
+    # Repeated, which every kernel of every device takes; the flag of the attention saves no time on a CPU.
+    return x if x.shape[1] == num_heads else x.repeat_interleave(num_heads // x.shape[1], dim=1)
 
 
 class FeedForward(nn.Module):

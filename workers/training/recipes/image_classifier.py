@@ -6,7 +6,7 @@ from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, PrepareModuleInput, RowwiseParallel
 
 from trainyard.spec.sections import tasks as spec
-from workers.training.data.samples import Samples, load_samples
+from workers.training.data.samples import load_samples
 from workers.training.recipes import ModelDocument, resnet, vit
 from workers.training.recipes.parts import Alike, run_of
 from workers.training.recipes.sample_task import SampleTask
@@ -15,11 +15,7 @@ from workers.training.recipes.sample_task import SampleTask
 class ImageClassifierTask(SampleTask):
     """Images in, one of the classes out; the loss is in nats per image."""
 
-    def __init__(
-        self, shape: resnet.Shape | vit.Shape, samples: Samples, source: str, seed: int, device: torch.device
-    ) -> None:
-        super().__init__(samples, seed, device)
-        self.shape, self.source = shape, source
+    shape: resnet.Shape | vit.Shape
 
     def make_model(self) -> nn.Module:
         return resnet.ResNet(self.shape) if isinstance(self.shape, resnet.Shape) else vit.ViT(self.shape)
@@ -58,7 +54,7 @@ class ImageClassifierTask(SampleTask):
         }
 
     def describe(self) -> ModelDocument:
-        document = self.describe_with("image-classifier", self.shape, {"source": self.source})
+        document = self.describe_with("image-classifier")
         document["model"]["architecture"] = "vit" if isinstance(self.shape, vit.Shape) else "resnet"
         return document
 

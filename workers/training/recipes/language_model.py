@@ -50,7 +50,13 @@ class LanguageModelTask:
         rows = self._validation[self._validation_order.rows(slice(0, self.num_validation_rows))]
         self._bytes_a_row = int(corpus.lengths[rows[:, 1:]].sum()) / self.num_validation_rows
         self.data_digest = corpus.digest
-        self.data_facts = facts_of(corpus, self.num_train_rows)
+        self.data_facts = {
+            "num_rows": self.num_train_rows,
+            "digest": corpus.digest,
+            "num_bytes": corpus.num_bytes,
+            "tokens": len(corpus.train),
+            "vocabulary": corpus.vocabulary,
+        }
         self.assets = {} if corpus.tokenizer is None else {TOKENIZER: corpus.tokenizer}
 
     def make_model(self) -> nn.Module:
@@ -91,7 +97,31 @@ class LanguageModelTask:
         return list(model.layers.values())
 
     def tensor_plan(self) -> dict[str, tp.ParallelStyle]:
-        return tensor_plan()
+        """Return the style of each module by name; a star stands for any layer. Styles are used once: each call makes
+        new ones.
+
+        Attention is cut by heads, as rows of its three projections are whole heads: ``Attention`` counts those it has.
+        """
+        return {
+            # Each rank looks up the bytes it has rows for; the sum of what all found is handed out by time.
+            "embedding": tp.RowwiseParallel(input_layouts=WHOLE, output_layouts=BY_TIME),
+            "layers.*.attention_norm": tp.SequenceParallel(),
+            # Gathered once for the three projections; ``turn``, the table of angles, is whole and no DTensor.
+            "layers.*.attention": tp.PrepareModuleInput(
+                input_layouts=(BY_TIME, None), desired_input_layouts=(WHOLE, None)
+            ),
+            "layers.*.attention.query": tp.ColwiseParallel(),
+            "layers.*.attention.key": tp.ColwiseParallel(),
+            "layers.*.attention.value": tp.ColwiseParallel(),
+            "layers.*.attention.output": tp.RowwiseParallel(output_layouts=BY_TIME),
+            "layers.*.mlp_norm": tp.SequenceParallel(),
+            "layers.*.mlp": tp.PrepareModuleInput(input_layouts=(BY_TIME,), desired_input_layouts=(WHOLE,)),
+            "layers.*.mlp.up": tp.ColwiseParallel(),
+            "layers.*.mlp.down": tp.RowwiseParallel(output_layouts=BY_TIME),
+            "norm": tp.SequenceParallel(),
+            # Logits stay cut along the vocabulary, as DTensors: the loss needs no more.
+            "head": tp.ColwiseParallel(input_layouts=BY_TIME, output_layouts=Shard(-1), use_local_output=False),
+        }
 
     def rate_scale(self, parameter: str, optimizer: str) -> float:
         return rate_scale(parameter, self.shape.width_ratio, optimizer)
@@ -122,17 +152,6 @@ def refuse_too_little(corpus: Corpus, data: TextData, context: int) -> None:
         name = shown(data.location or data.source)
         words = "choose a smaller context, or add text"
         raise DataProblem(f"task.model.context is {context}, but a part of {name} has only {smallest} tokens: {words}")
-
-
-def facts_of(corpus: Corpus, num_rows: int) -> dict[str, int | str]:
-    """Return what the run's page is told of the data."""
-    return {
-        "num_rows": num_rows,
-        "digest": corpus.digest,
-        "num_bytes": corpus.num_bytes,
-        "tokens": len(corpus.train),
-        "vocabulary": corpus.vocabulary,
-    }
 
 
 def load(task: spec.LanguageModelTask, *, seed: int, device: torch.device) -> LanguageModelTask:
@@ -198,33 +217,3 @@ class _SplitCrossEntropy(torch.autograd.Function):
         softmax, own, is_mine = ctx.saved_tensors
         change = softmax.scatter_add(-1, own[:, None], -is_mine[:, None].to(softmax.dtype))
         return (change * (gradients[0] / len(own))).to(ctx.dtype), None, None, None
-
-
-# Plan by which tensor-parallel ranks cut the GPT: which matrix by columns, which by rows, and where the sequence is
-# split.
-
-
-def tensor_plan() -> dict[str, tp.ParallelStyle]:
-    """Return the style of each module by name; a star stands for any layer. Styles are used once: each call makes new
-    ones.
-
-    Attention is cut by heads, as rows of its three projections are whole heads: ``Attention`` counts those it has.
-    """
-    return {
-        # Each rank looks up the bytes it has rows for; the sum of what all found is handed out by time.
-        "embedding": tp.RowwiseParallel(input_layouts=WHOLE, output_layouts=BY_TIME),
-        "layers.*.attention_norm": tp.SequenceParallel(),
-        # Gathered once for the three projections; ``turn``, the table of angles, is whole and no DTensor.
-        "layers.*.attention": tp.PrepareModuleInput(input_layouts=(BY_TIME, None), desired_input_layouts=(WHOLE, None)),
-        "layers.*.attention.query": tp.ColwiseParallel(),
-        "layers.*.attention.key": tp.ColwiseParallel(),
-        "layers.*.attention.value": tp.ColwiseParallel(),
-        "layers.*.attention.output": tp.RowwiseParallel(output_layouts=BY_TIME),
-        "layers.*.mlp_norm": tp.SequenceParallel(),
-        "layers.*.mlp": tp.PrepareModuleInput(input_layouts=(BY_TIME,), desired_input_layouts=(WHOLE,)),
-        "layers.*.mlp.up": tp.ColwiseParallel(),
-        "layers.*.mlp.down": tp.RowwiseParallel(output_layouts=BY_TIME),
-        "norm": tp.SequenceParallel(),
-        # Logits stay cut along the vocabulary, as DTensors: the loss needs no more.
-        "head": tp.ColwiseParallel(input_layouts=BY_TIME, output_layouts=Shard(-1), use_local_output=False),
-    }

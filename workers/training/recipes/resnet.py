@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.recipes.parts import Chain, refuse_sizes
+from workers.training.recipes.parts import Chain, refuse_sizes, run_of
 
 SMALLEST_SIDE = 4  # pixels below which an image is not halved
 MOST_RUNS = 4  # of blocks of one width, as in all of the paper's
@@ -38,9 +38,7 @@ class Shape:
 
     def run_of(self, layer: int) -> int:
         """Return the run that ``layer`` is in: as many layers in each, the longer ones first."""
-        short, num_longer = divmod(self.layers, self.num_runs)
-        in_longer = num_longer * (short + 1)
-        return layer // (short + 1) if layer < in_longer else num_longer + (layer - in_longer) // short
+        return next(run for run in range(self.num_runs) if layer in run_of(self.layers, run, self.num_runs))
 
     def flow(self, layer: int) -> tuple[int, int]:
         """Return width and side of what flows out of ``layer``; of -1, what flows into the first."""

@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from trainyard.contract.base import JsonObject
 from workers.training.data.batches.feed import on_device
 from workers.training.data.batches.order import Batch, EpochOrder, Rows
 from workers.training.data.storage.sample_files import Samples
@@ -20,7 +19,8 @@ VALIDATION_ROWS = 4096  # at most: enough for accuracy to a percent
 
 
 class SampleTask:
-    """Cross-entropy over classes, measured by accuracy; the squared error of a quantity, measured by r2.
+    """Cross-entropy over classes, measured by accuracy; the squared error of a quantity, measured by r2. ``shape`` is
+    the dataclass of the model's sizes.
 
     r2, the share of the quantity's variance that the model explains, and no mean error: it needs no unit, says the same
     of every table, and grows towards 1 as accuracy does.
@@ -30,8 +30,8 @@ class SampleTask:
     units_per_row = 1
     cuts_sequence = False
 
-    def __init__(self, samples: Samples, seed: int, device: torch.device) -> None:
-        self.samples, self.seed, self.device = samples, seed, device
+    def __init__(self, shape: Any, samples: Samples, source: str, seed: int, device: torch.device) -> None:
+        self.shape, self.samples, self.source, self.seed, self.device = shape, samples, source, seed, device
         self.measures = ("accuracy",) if samples.classes else ("r2",)
         self.num_outputs = len(samples.classes) or 1
         self._train_order = EpochOrder(len(samples.train_inputs), seed)
@@ -79,12 +79,12 @@ class SampleTask:
         assert isinstance(layers, nn.ModuleDict)
         return list(layers.values())
 
-    def describe_with(self, recipe: str, model: Any, data: JsonObject) -> ModelDocument:
-        """Return the document of a recipe whose model has the sizes of the dataclass ``model``."""
+    def describe_with(self, recipe: str, **data: Any) -> ModelDocument:
+        """Return the document of a recipe, with what it says of its data."""
         return {
             "recipe": recipe,
-            "model": dataclasses.asdict(model),
-            "data": {**data, "digest": self.samples.digest},
+            "model": dataclasses.asdict(self.shape),
+            "data": {"source": self.source, **data, "digest": self.samples.digest},
             "classes": list(self.samples.classes),
         }
 

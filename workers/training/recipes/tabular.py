@@ -5,7 +5,7 @@ from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel
 
 from trainyard.spec.sections import tasks as spec
-from workers.training.data.samples import Samples, load_samples
+from workers.training.data.samples import load_samples
 from workers.training.recipes import ModelDocument
 from workers.training.recipes.mlp import MLP, Shape
 from workers.training.recipes.parts import Alike
@@ -15,9 +15,7 @@ from workers.training.recipes.sample_task import SampleTask
 class TabularTask(SampleTask):
     """Rows in, a class or a quantity out; the loss is in nats per row, or the squared error in deviations."""
 
-    def __init__(self, shape: Shape, samples: Samples, source: str, seed: int, device: torch.device) -> None:
-        super().__init__(samples, seed, device)
-        self.shape, self.source = shape, source
+    shape: Shape
 
     def make_model(self) -> nn.Module:
         return MLP(self.shape)
@@ -38,8 +36,7 @@ class TabularTask(SampleTask):
         }
 
     def describe(self) -> ModelDocument:
-        data = {"source": self.source, "facts": self.samples.facts, "encoding": self.samples.encoding}
-        return self.describe_with("tabular", self.shape, data)
+        return self.describe_with("tabular", facts=self.samples.facts, encoding=self.samples.encoding)
 
 
 def load(task: spec.TabularTask, *, seed: int, device: torch.device) -> TabularTask:

@@ -7,7 +7,6 @@ this costs more than a hundredth of a step it is left out, and a restart takes a
 """
 
 import json
-import mmap
 import os
 import statistics
 import struct
@@ -21,7 +20,7 @@ from pathlib import Path
 from trainyard.spec.sections.parallel import Parallel
 from workers.replicas.folders import ReplicaPlan, RunMemory
 from workers.training.build import Training
-from workers.training.checkpoints.manifest import Manifest, StoredPart, StoredTensor, TrainingState, manifest_text
+from workers.training.checkpoints.manifest import Manifest, TrainingState, manifest_text
 from workers.training.checkpoints.parts import PartNote
 from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
@@ -30,7 +29,7 @@ from workers.training.checkpoints.store import Mark
 from workers.training.group import gather_all
 from workers.training.metrics import Metrics
 from workers.training.replicas.interval import SHARE
-from workers.training.replicas.snapshots import MemorySnapshot, lay_down
+from workers.training.replicas.snapshots import MemorySnapshot, lay_down, map_new_file
 from workers.training.replicas.taking import refusing
 
 PROBES = 20  # steps that show whether a note is cheap enough, again and again: a disk may become slow
@@ -56,13 +55,7 @@ class RandomNotes:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            os.posix_fallocate(descriptor, 0, 2 * SLOT_BYTES)
-            self._slots = mmap.mmap(descriptor, 2 * SLOT_BYTES)
-        finally:
-            os.close(descriptor)
+        self._slots = map_new_file(path, 2 * SLOT_BYTES)
 
     def write(self, step: int, state: RandomState) -> None:
         text = json.dumps(state).encode()
@@ -133,11 +126,7 @@ class LastState:
             path = memory.buffers / f"rank-0.fence-{facts.fence}.l"
             snapshot = MemorySnapshot(facts.device, path=path, refuse_beyond_limit=refusing(self.plan))
             snapshot.take(pieces)
-            tensors = {
-                name: StoredTensor(dtype, region.whole, (StoredPart(WHOLE, region.offset, region.shape),))
-                for name, (dtype, region) in snapshot.regions.items()
-            }
-            note = PartNote(tensors, {WHOLE: snapshot.digest()}, random_state(facts.device), 0.0)
+            note = PartNote(snapshot.stored_in(WHOLE), {WHOLE: snapshot.digest()}, random_state(facts.device), 0.0)
             manifest = manifest_of(facts, mark, state, {facts.rank: note})
             snapshot.name_part(mark, memory.own / mark.name / WHOLE)
             lay_down(memory.own / mark.name, manifest_text(replace(manifest, state={**manifest.state, "random": {}})))

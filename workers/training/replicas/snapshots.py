@@ -58,21 +58,25 @@ class MemorySnapshot(Snapshot):
         size = len(self.header) + num_bytes
         former = self.path.stat().st_size if self.path.exists() else 0
         self.refuse_beyond_limit(size, former)
-        self.path.unlink(missing_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                os.posix_fallocate(descriptor, 0, size)  # a page that is not to be had later would end the rank
-            except OSError:
-                self.path.unlink(missing_ok=True)
-                raise
-            memory = mmap.mmap(descriptor, size)
-        finally:
-            os.close(descriptor)
+        memory = map_new_file(self.path, size)
         memory[: len(self.header)] = self.header
         if num_bytes == 0:
             return torch.empty(0, dtype=torch.uint8)
         return torch.frombuffer(memory, dtype=torch.uint8, offset=len(self.header), count=num_bytes)
+
+
+def map_new_file(path: Path, num_bytes: int) -> mmap.mmap:
+    """Return a new file of that size, mapped into memory. Raises OSError."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, num_bytes)  # a page that is not to be had later would end the rank
+        return mmap.mmap(descriptor, num_bytes)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
 
 
 # Commit of a state in memory: its manifest is laid down last, and then the states before it go.

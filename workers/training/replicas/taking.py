@@ -15,7 +15,7 @@ from trainyard.spec.sections.train import Checkpoint
 from workers.replicas.folders import MemoryFolder, NoRoom, ReplicaPlan, RunMemory
 from workers.replicas.sending import MANIFEST, PeerConnection, PeerFailed, StatePart
 from workers.training.checkpoints import manifest as manifests
-from workers.training.checkpoints.manifest import Manifest, StoredFile, StoredPart, StoredTensor, TrainingState
+from workers.training.checkpoints.manifest import Manifest, StoredFile, TrainingState
 from workers.training.checkpoints.parts import PartNote
 from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
@@ -167,10 +167,7 @@ class Replicas:
         if not taken.is_logged:
             return PartMessage(why="the spool does not take the points of its steps")
         snapshot, name = taken.snapshot, f"rank-{self.facts.rank}.safetensors"
-        tensors = {
-            tensor: StoredTensor(dtype, region.whole, (StoredPart(name, region.offset, region.shape),))
-            for tensor, (dtype, region) in snapshot.regions.items()
-        }
+        tensors = snapshot.stored_in(name)
         files, problem = {}, ""
         if tensors:
             files[name] = snapshot.digest()

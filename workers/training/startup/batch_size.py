@@ -6,7 +6,6 @@ state and optimizer. Every rank tries the same sizes, and the answer of the weak
 """
 
 import dataclasses
-import gc
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,13 +16,13 @@ import torch.distributed as dist
 from trainyard.formats.figures import RATES
 from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.train import Train
-from workers.training.build import Training, build
+from workers.training.build import build
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, read_manifest
 from workers.training.checkpoints.store import Store
 from workers.training.group import RankPlace, gather_all
 from workers.training.loop import kept_random_state, settle, take_step
 from workers.training.measuring.measures import with_unit
-from workers.training.measuring.memory import PeakMemory, share_of_memory
+from workers.training.measuring.memory import PeakMemory, release, share_of_memory
 from workers.training.mesh import Mesh, share_batch
 from workers.training.metrics import Metrics
 from workers.training.passes import PlainPasses
@@ -67,7 +66,9 @@ def find_batch_size(
     if kind == "none":
         return settings
     if kind == "noise-scale":
-        return by_noise(spec, task, settings, mesh, device, metrics)
+        batch_size = find_by_noise(spec, task, settings, mesh, device, metrics)
+        release(device)
+        return report_found(settings, batch_size, None, mesh, metrics)
     rows_a_step = settings.accumulate * mesh.num_batch_parts
     with kept_random_state(device):
         trials = BatchSizeTrials(spec, task, settings, mesh, device, place, metrics)
@@ -80,12 +81,7 @@ def find_batch_size(
             f"train.find_batch_size is {kind!r}, but not even one row in a pass fits ({rows_a_step} a step): choose a "
             "smaller task.model, or more ranks under parallel.shard"
         )
-    batch_size = rows * rows_a_step
-    growth = batch_size / settings.batch_size
-    learning_rate = scaled_learning_rate(settings.learning_rate, growth, settings.scale_learning_rate)
-    found = with_batch(settings, batch_size, learning_rate)
-    report_found(settings, found, trial, mesh, metrics)
-    return found
+    return report_found(settings, rows * rows_a_step, trial, mesh, metrics)
 
 
 def batch_size_found_before(settings: Train, store: Store) -> Train | None:
@@ -105,19 +101,6 @@ def batch_size_found_before(settings: Train, store: Store) -> Train | None:
             kept = int(state["batch_size"]), float(state["learning_rate"])
     kept = gather_all(kept)[0]
     return None if kept is None else with_batch(settings, *kept)
-
-
-def by_noise(
-    spec: RecipeSpec, task: Task, settings: Train, mesh: Mesh, device: torch.device, metrics: Metrics
-) -> Train:
-    batch_size = find_by_noise(spec, task, settings, mesh, device, metrics)
-    free(device)
-    growth = batch_size / settings.batch_size
-    learning_rate = scaled_learning_rate(settings.learning_rate, growth, settings.scale_learning_rate)
-    if mesh.rank == 0:
-        print(f"batch size {settings.batch_size} -> {batch_size}, learning rate {learning_rate:g}", flush=True)
-        metrics.log({"find/batch_size": batch_size, "find/learning_rate": learning_rate}, step=0)
-    return with_batch(settings, batch_size, learning_rate)
 
 
 def with_batch(settings: Train, batch_size: int, learning_rate: float) -> Train:
@@ -192,7 +175,7 @@ class BatchSizeTrials:
         every_step = spec.parallel.synchronization.model_copy(update={"kind": "every-step"})
         plain = {"compression": "none", "balance": "none", "synchronization": every_step}
         spec = spec.model_copy(update={"parallel": spec.parallel.model_copy(update=plain)})
-        self._training: Training | None = build(spec, task, settings, mesh, device)
+        self._training = build(spec, task, settings, mesh, device)
         settle(self._training)
         self._trials: dict[int, SizeTrial] = {}
         self._resting_bytes = 0
@@ -206,10 +189,9 @@ class BatchSizeTrials:
 
     def close(self) -> None:
         """Give everything back."""
-        if self._training is not None:
-            self._training.feed.close()
-        self._training = None
-        free(self._device)
+        self._training.feed.close()
+        del self._training
+        release(self._device)
 
     def _attempt(self, rows: int) -> SizeTrial:
         # Each waits for the other ranks' answers, so that none starts what another has given up.
@@ -225,7 +207,6 @@ class BatchSizeTrials:
     def _has_room(self, rows: int) -> bool:
         """Run one pass without waiting for other ranks, so that a rank whose memory is full can report it. Shards
         cannot: their weights come from other ranks, and a rank out of memory ends the run."""
-        assert self._training is not None
         passes = self._training.passes
         assert isinstance(passes, PlainPasses)  # no other is in the table of what goes with this
         batch_size = self._batch_size(rows)
@@ -239,12 +220,11 @@ class BatchSizeTrials:
             return False
         finally:
             self._training.optimizer.zero_grad()
-            free(self._device)
+            release(self._device)
         return self._memory.peak_bytes() <= self._limit
 
     def _timed(self, rows: int) -> float:
         """Return the seconds of a step, after one that makes what only the first makes."""
-        assert self._training is not None
         self._memory.restart()
         take_step(self._training, 1)
         started = time.perf_counter()
@@ -291,19 +271,16 @@ class BatchSizeTrials:
             self._metrics.log(values, step=batch_size)
 
 
-def free(device: torch.device) -> None:
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-
-
-def report_found(asked: Train, found: Train, trial: SizeTrial, mesh: Mesh, metrics: Metrics) -> None:
-    """Say on rank 0 what has been found."""
-    if mesh.rank != 0:
-        return
-    print(
-        f"batch size {asked.batch_size} -> {found.batch_size} ({asked.find_batch_size}: {trial.line}), learning rate "
-        f"{asked.learning_rate:g} -> {found.learning_rate:g} ({asked.scale_learning_rate})",
-        flush=True,
-    )
-    metrics.log({"find/batch_size": found.batch_size, "find/learning_rate": found.learning_rate}, step=0)
+def report_found(asked: Train, batch_size: int, trial: SizeTrial | None, mesh: Mesh, metrics: Metrics) -> Train:
+    """Return the settings with that batch size and the learning rate that goes with it, and report both on rank 0."""
+    rate = scaled_learning_rate(asked.learning_rate, batch_size / asked.batch_size, asked.scale_learning_rate)
+    if mesh.rank == 0:
+        words = f"batch size {asked.batch_size} -> {batch_size}"
+        if trial is None:
+            words += f", learning rate {rate:g}"
+        else:
+            words += f" ({asked.find_batch_size}: {trial.line}), learning rate {asked.learning_rate:g} -> {rate:g}"
+            words += f" ({asked.scale_learning_rate})"
+        print(words, flush=True)
+        metrics.log({"find/batch_size": batch_size, "find/learning_rate": rate}, step=0)
+    return with_batch(asked, batch_size, rate)

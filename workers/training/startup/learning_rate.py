@@ -15,10 +15,10 @@ from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.train import Train
 from workers.training.build import build
 from workers.training.loop import kept_random_state, settle, take_step
+from workers.training.measuring.memory import release
 from workers.training.mesh import Mesh
 from workers.training.metrics import Metrics
 from workers.training.recipes import Task
-from workers.training.startup.batch_size import free
 
 LOWEST, HIGHEST = 1e-6, 1.0
 NUM_STEPS = 100
@@ -41,7 +41,7 @@ def find_learning_rate(
         return settings
     with kept_random_state(device):
         tried = range_test(spec, task, settings, mesh, device, metrics)
-        free(device)
+        release(device)
     rate = suggested(tried)
     if mesh.rank == 0:
         report(settings.learning_rate, rate, tried, metrics)

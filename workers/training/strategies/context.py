@@ -25,7 +25,7 @@ from torch import nn
 from workers.training.assembly import Assembly
 from workers.training.data.batches.order import Batch, Rows
 from workers.training.recipes import Task
-from workers.training.recipes.gpt import GPT, Attention, Block
+from workers.training.recipes.gpt import GPT, Attention, Block, for_all
 
 aten = torch.ops.aten
 
@@ -185,11 +185,6 @@ def _merge(output: torch.Tensor, sums: torch.Tensor, found: torch.Tensor, found_
     sums.copy_(total)
 
 
-def _repeated(x: torch.Tensor, num_heads: int) -> torch.Tensor:
-    """(batch, key heads, time, head width) -> (batch, heads, time, head width), each for its group of queries."""
-    return x if x.shape[1] == num_heads else x.repeat_interleave(num_heads // x.shape[1], dim=1)
-
-
 def _summed(gradient: torch.Tensor, num_heads: int) -> torch.Tensor:
     """Sum what the queries of each group ask of their key."""
     rows, heads, *rest = gradient.shape
@@ -200,7 +195,7 @@ def _attend(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return attention over these keys alone and the logarithms of its sums, (batch, heads, time)."""
-    key, value = (_repeated(one, query.shape[1]) for one in (key, value))
+    key, value = (for_all(one, query.shape[1]) for one in (key, value))
     if _has_kernel(query):
         output, sums = aten._scaled_dot_product_flash_attention_for_cpu(query, key, value, 0.0, is_causal)
         return output, sums
@@ -221,7 +216,7 @@ def _attend_backward(
     """Return the parts of the gradients that go through these keys. ``output`` and ``sums`` are those over all keys,
     so that the weights computed again are those of the whole softmax (Dao et al. 2022, appendix B.4)."""
     num_heads = key.shape[1]
-    key, value = (_repeated(one, query.shape[1]) for one in (key, value))
+    key, value = (for_all(one, query.shape[1]) for one in (key, value))
     if _has_kernel(query):
         of_query, of_key, of_value = aten._scaled_dot_product_flash_attention_for_cpu_backward(
             gradient, query, key, value, output, sums, 0.0, is_causal

@@ -10,7 +10,7 @@ import pytest
 from runs.causes.allocations import EndKind
 from runs.engines.findings import Finding, Probe
 from runs.engines.kubernetes.api import Api
-from runs.engines.kubernetes.engine import KubernetesSystem, examine
+from runs.engines.kubernetes.engine import KubernetesSystem
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import JobState, Origin, SystemAway, SystemJob, SystemRefused
 from tests.kube.api_server import Kubernetes
@@ -21,7 +21,8 @@ ALL = [f"jobs/{NAME}", f"secrets/{NAME}", f"services/{NAME}"]
 
 
 def steps(settings: KubernetesSettings, tmp_path: Path) -> list[Finding]:
-    return list(examine(settings, ORIGIN, Api(settings, tmp_path / "own"), Probe("http://server:8000", "valkey:6379")))
+    system = KubernetesSystem(settings, ORIGIN, Api(settings, tmp_path / "own"))
+    return list(system.steps(Probe("http://server:8000", "valkey:6379")))
 
 
 def until_waiting(system: KubernetesSystem, words: str) -> SystemJob:

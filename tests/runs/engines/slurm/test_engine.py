@@ -9,7 +9,7 @@ import pytest
 
 from runs.engines.findings import Probe, valkey_place
 from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemRefused
-from runs.engines.slurm.engine import Failed, Programs, SlurmSystem, examine, words_of
+from runs.engines.slurm.engine import Failed, Programs, SlurmSystem, words_of
 from runs.engines.slurm.settings import SlurmSettings
 
 REQUEST = MachineRequest("abc123", "hello", 2, 1, ["join_one", "join_two"])
@@ -87,10 +87,9 @@ def test_accounts_that_nobody_keeps_are_no_error(programs: Path) -> None:
 
 
 def test_the_doctor_stops_at_the_first_step_that_others_need(programs: Path) -> None:
-    settings = SlurmSettings(folder="/shared")
     for name in ("sbatch", "squeue", "scancel"):
         make(programs, name, "echo 'slurm-wlm 22.05.8'; exit 0")
-    found = list(examine(settings, Programs(), Probe("http://127.0.0.1:1", "/x")))
+    found = list(system().steps(Probe("http://127.0.0.1:1", "/x")))
     assert [(one.step, one.is_fine) for one in found] == [("programs", True), ("controller", False)]
     assert "munge" in found[1].advice
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from tests.workers.control import until
-from workers.machine.processes import state_of
+from workers.machine.processes import is_stopped
 from workers.supervisor.ranks.activity import WorkMeter
 
 LOOK_S = 2.0
@@ -93,7 +93,7 @@ def test_a_stopped_process_is_not() -> None:
     with started(AT_WORK["ten short steps a second"]) as pid:
         meter = WorkMeter()
         os.kill(pid, signal.SIGSTOP)
-        until(lambda: state_of(pid) == "T")
+        until(lambda: is_stopped(pid))
         meter.has_worked(pid, 0.0)
         time.sleep(LOOK_S)
         assert not meter.has_worked(pid, LOOK_S)

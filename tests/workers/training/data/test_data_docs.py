@@ -14,10 +14,9 @@ import pytest
 from trainyard.spec import parse_spec
 from trainyard.spec.document import parse_document
 from trainyard.spec.sections.data import ImageData, TableData
-from workers.training.data.builtin_sets import BUILTIN
 from workers.training.data.fetching.fetch import PACKAGES
 from workers.training.data.inspection.inspect import InspectionRequest, inspect
-from workers.training.data.samples import load_samples
+from workers.training.data.samples import BUILTIN, load_samples
 
 PAGE = (Path(__file__).parents[4] / "docs" / "data.md").read_text()
 BLOCKS = re.findall(r"^```(\w*) ?(\S*)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)

@@ -58,9 +58,12 @@ def is_passing(error: BaseException) -> bool:
 
 def _is_of_node(chain: list[BaseException]) -> bool:
     """Return whether the server was not reached: another node may reach it."""
-    names = {type(one).__name__ for one in chain}
-    is_unreached = any(name.startswith("ClientConnector") or "Timeout" in name for name in names)
-    return _status(chain) is None and (is_unreached or any(isinstance(one, ConnectionError) for one in chain))
+    is_late = any("Timeout" in type(one).__name__ for one in chain)
+    return _status(chain) is None and (is_late or _is_unconnected(chain))
+
+
+def _is_unconnected(chain: list[BaseException]) -> bool:
+    return any(isinstance(one, ConnectionError) or type(one).__name__.startswith("ClientConnector") for one in chain)
 
 
 def _reason(chain: list[BaseException]) -> str:
@@ -79,9 +82,7 @@ def _reason(chain: list[BaseException]) -> str:
         return "which needs keys, and there are none: give them in task.environment or on the node"
     if any(isinstance(one, TimeoutError) or "Timeout" in type(one).__name__ for one in chain):
         return "whose server does not answer: check that the node can reach it"
-    if any(name.startswith("ClientConnector") for name in names) or any(
-        isinstance(one, ConnectionError) for one in chain
-    ):
+    if _is_unconnected(chain):
         return "whose server cannot be reached from this node: check the host's name and the network"
     if any(isinstance(one, FileNotFoundError | KeyError) for one in chain):
         return "which is not there: check the address"

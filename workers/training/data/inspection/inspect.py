@@ -12,24 +12,25 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 from PIL import Image
 
+from trainyard.contract.base import prepared
 from trainyard.contract.inspections import Cell, ClassFacts, ColumnFacts, DatasetFacts
 from trainyard.grouping import grouped
 from trainyard.spec.sections.data import ImageData, TextData
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources import images
-from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
+from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files
 from workers.training.data.sources.text import JsonLines
 from workers.training.data.storage.npz_arrays import Array
-from workers.training.data.tabular.columns import Column, look_at
+from workers.training.data.tabular.columns import Column, Table, look_at
 from workers.training.data.tabular.features import MAX_CLASSES, Targets, read_features, read_targets
-from workers.training.data.tabular.table_parts import Table
 from workers.training.data.tabular.tables import open_columns, open_table
 
 # Contents of a table: its columns with their statistics, its first rows, and what is learnt of it.
@@ -146,8 +147,7 @@ def inspect(request: "InspectionRequest") -> DatasetFacts:
     source = request.source
     if source not in SUFFIXES:
         raise DataProblem(f"task.data.source is {source!r}, which is built in; files are of {', '.join(SUFFIXES)}")
-    files = find_files(request.location, SUFFIXES[source])
-    refuse_other_content(files, request.digest)
+    files = find_files(request.location, SUFFIXES[source], request.digest)
     found = _describer(request)(files, request)
     found |= {"num_files": len(files.paths), "size_bytes": files.size_bytes, "digest": content_digest(files)}
     return fitted(cast(DatasetFacts, {name: value for name, value in found.items() if value is not None}))
@@ -315,18 +315,7 @@ class InspectionRequest:
 
         Raises ValueError for a value of another type, and for a source or a location that is missing.
         """
-        given: dict[str, object] = {"recipe": recipe}
-        for field in fields(cls):
-            if field.name in data and field.name != "recipe":
-                given[field.name] = data[field.name]
-        for name in ("source", "location"):
-            if name not in given:
-                raise ValueError(f"task.data.{name} is required")
-        for name, value in given.items():
-            expected = int if name == "image_size" else str
-            if type(value) is not expected:
-                raise ValueError(f"task.data.{name} must be {expected.__name__}, not {value!r}")
-        return cls(**given)  # type: ignore[arg-type]  # each was just looked at
+        return msgspec.convert({**data, "recipe": recipe}, prepared(cls))
 
 
 if __name__ == "__main__":

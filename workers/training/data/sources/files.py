@@ -77,19 +77,12 @@ def readable(name: str) -> str:
     return os.fsencode(name).decode(errors="replace")
 
 
-def local_files(location: str, suffixes: Sequence[str], digest: str = "") -> list[Path]:
+def find_files(location: str, suffixes: Sequence[str], digest: str = "") -> Files:
     """Return the files of ``location``, sorted; those of a URL are fetched once into the node's cache.
 
     A folder gives its files whose names end in one of ``suffixes`` (none: all), at any depth, but no hidden ones.
     Raises DataProblem for what is not there, is empty, may not be read, or has another content than ``digest`` says.
     """
-    files = find_files(location, suffixes)
-    refuse_other_content(files, digest)
-    return files.paths
-
-
-def find_files(location: str, suffixes: Sequence[str]) -> Files:
-    """Do what ``local_files`` does, without a look at the content."""
     is_fetched, name = is_url(location), shown(location)
     root = fetched(location, suffixes, local=_local_archive) if is_fetched else _local_root(location)
     try:
@@ -111,7 +104,13 @@ def find_files(location: str, suffixes: Sequence[str]) -> Files:
             raise NodeDataProblem(f"{path} may not be read by user {os.getuid()} of {_node()}: change its permissions")
         if not is_fetched:  # a link may lead anywhere
             _refuse_outside(path)
-    return Files(name, root, paths)
+    files = Files(name, root, paths)
+    if digest and (found := content_digest(files)) != digest:
+        raise NodeDataProblem(
+            f"task.data.digest is {digest}, but {name} has the content {found} on {_node()}: bring back what "
+            "it was, or take the digest of what is there"
+        )
+    return files
 
 
 def content_digest(files: Files) -> str:
@@ -121,15 +120,6 @@ def content_digest(files: Files) -> str:
         write_facts(folder, {"digest": _digest(files)})
 
     return str(read_facts(cached(f"digest {files.key}", build))["digest"])
-
-
-def refuse_other_content(files: Files, digest: str) -> None:
-    """Raise DataProblem where the files have not the ``digest`` that they must have; an empty one takes all."""
-    if digest and (found := content_digest(files)) != digest:
-        raise NodeDataProblem(
-            f"task.data.digest is {digest}, but {files.location} has the content {found} on {_node()}: bring back what "
-            "it was, or take the digest of what is there"
-        )
 
 
 def _local_root(location: str) -> Path:

@@ -63,7 +63,8 @@ def num_channels_of(files: Files) -> int:
     grey = 0
     for path in some:
         try:
-            grey += is_grey(path)
+            with Image.open(path) as image:  # its head alone is read
+                grey += image.mode in GREY
         except Exception as error:  # whatever Pillow's readers raise for what is no image
             raise DataProblem(
                 f"{files.name_of(path)} cannot be read as an image ({error}): save it again, or remove it"
@@ -184,12 +185,6 @@ def _facts(writer: SamplesWriter, shape: tuple[int, int, int], classes: list[str
         "num_classes": len(classes),
         "classes": classes,
     }
-
-
-def is_grey(path: Path) -> bool:
-    """Say whether a file holds shades of grey alone, from its head. Raises what Pillow does for what is no image."""
-    with Image.open(path) as image:
-        return image.mode in GREY
 
 
 def read_picture(path: Path, name: str, size: int, num_channels: int) -> Array:

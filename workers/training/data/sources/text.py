@@ -11,7 +11,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from trainyard.spec.sections.data import TextData
 from workers.training.data.problems import DataProblem, NodeDataProblem
-from workers.training.data.sources.files import SUFFIXES, Files, find_files, refuse_other_content
+from workers.training.data.sources.files import SUFFIXES, Files, find_files
 
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 ONE_OF = 20  # pieces validates
@@ -50,8 +50,7 @@ def open_text(data: TextData) -> TextSource:
     """Return the text that ``task.data`` of a language model names. Raises DataProblem for what is not there."""
     if data.source == "python-stdlib":
         return StandardLibrary(Path(sysconfig.get_path("stdlib")))
-    files = find_files(data.location, SUFFIXES[data.source])
-    refuse_other_content(files, data.digest)
+    files = find_files(data.location, SUFFIXES[data.source], data.digest)
     return TextFiles(files) if data.source == "text" else JsonLines(files, data.text_field)
 
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trainyard.contract.base import JsonObject
+from trainyard.formats.figures import size
 from workers.training.data.problems import NodeDataProblem
 from workers.training.files import sync
 
@@ -119,8 +120,8 @@ def make_room(folder: Path, num_bytes: int) -> None:
             break
     if taken + num_bytes > limit:
         raise NodeDataProblem(
-            f"the cache {folder} would take {in_words(taken + num_bytes)} with what this run needs, and "
-            f"its limit is {in_words(limit)}; raise TRAINYARD_CACHE_LIMIT_BYTES, or take less data"
+            f"the cache {folder} would take {size(taken + num_bytes)} with what this run needs, and "
+            f"its limit is {size(limit)}; raise TRAINYARD_CACHE_LIMIT_BYTES, or take less data"
         )
     raise no_space(folder, num_bytes)
 
@@ -138,7 +139,7 @@ def size_bytes(folder: Path) -> int:
 def no_space(folder: Path, needed: int) -> NodeDataProblem:
     free = shutil.disk_usage(folder).free
     return NodeDataProblem(
-        f"the disk of the cache {folder} is full: {in_words(needed)} or more are needed and {in_words(free)} are free; "
+        f"the disk of the cache {folder} is full: {size(needed)} or more are needed and {size(free)} are free; "
         "make room, or let TRAINYARD_CACHE name a folder of another disk"
     )
 
@@ -157,17 +158,9 @@ def is_whole(entry: Path) -> bool:
     """Say whether the entry is there with all its files as long as they were."""
     try:
         sizes = json.loads((entry / SIZES).read_text())
-        return all((entry / name).stat().st_size == size for name, size in sizes.items())
+        return all((entry / name).stat().st_size == num_bytes for name, num_bytes in sizes.items())
     except (FileNotFoundError, ValueError):
         return False
-
-
-def in_words(num_bytes: int) -> str:
-    """Return a size as people say it: 512 bytes, 1.5 MiB, 20 GiB."""
-    for size, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if num_bytes >= size:
-            return f"{num_bytes / size:.3g} {unit}"
-    return f"{num_bytes} bytes"
 
 
 def _use(entry: Path) -> bool:

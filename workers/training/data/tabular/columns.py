@@ -1,10 +1,11 @@
-"""Columns of a table: numbers or words, what is missing, and what stands where a number should."""
+"""Columns of a table: numbers or words, what is missing, and what stands where a number should; and the interface of
+readers of tables."""
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,6 @@ import pyarrow.compute as pc
 
 from workers.training.data.problems import DataProblem
 from workers.training.data.progress import DataProgress
-from workers.training.data.tabular.table_parts import Batch, Table
 
 MISSING = ("", "?", "NA", "N/A", "#N/A", "na", "n/a", "NaN", "NAN", "nan", "-nan", "NULL", "null", "None", "none")
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -21,9 +21,36 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 NUMBER_SHARE = 0.8
 NUM_EXAMPLES = 3  # different ones, of so many cells
 LOOKED_AT = 100
+ROWS_AT_ONCE = 65_536
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class Batch(NamedTuple):
+    """Some rows of a file. Each of ``columns`` is an Arrow array: of text, or of float64, in which null is missing."""
+
+    columns: list[Any]
+    path: Path
+    first_row: int  # of these, counted from 0 in their file
+    num_rows: int
+
+
+class Table(Protocol):
+    """Named columns whose rows come in batches, so that what is larger than memory can be read."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows, in the order of the files; each time anew."""
+
+    def count_rows(self) -> int | None:
+        """Return how many rows there are; None where that takes as long as reading them all, and they are many."""
+
+    def place(self, path: Path, row: int) -> str:
+        """Return where a person finds row ``row`` (from 0) of a file: of a text, its line."""
 
 
 class Cells(NamedTuple):

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from workers.training.data.problems import DataProblem
 from workers.training.data.storage.npz_arrays import Array
 from workers.training.data.storage.sample_files import Numbers
-from workers.training.data.tabular.columns import Cells, Column
-from workers.training.data.tabular.table_parts import Table
+from workers.training.data.tabular.columns import Cells, Column, Table
 
 MAX_WORDS = 100
 
@@ -155,8 +154,8 @@ def read_targets(table: Table, column: Column, location: str, *, is_quantity: bo
     numbers = column.numbers if column.are_whole and not is_quantity else None
     if numbers is not None and len(numbers) <= MAX_NUMBER_CLASSES:
         values = sorted(numbers)
-        _refuse_one_class(column, [f"{value:.0f}" for value in values], location)
         names = tuple(f"{value:.0f}" for value in values)
+        _refuse_one_class(column, names, location)
         return Targets(names, tuple(values), [numbers[value] for value in values])
     _refuse_one_class(column, [str(column.smallest)] * (1 + (column.smallest < column.largest)), location)
     assert math.isfinite(column.mean)
@@ -173,7 +172,7 @@ def _classes_of_words(column: Column, location: str) -> Targets:
     return Targets(tuple(values), tuple(values), [column.words[value] for value in values])
 
 
-def _refuse_one_class(column: Column, values: list[str], location: str) -> None:
+def _refuse_one_class(column: Column, values: Sequence[str], location: str) -> None:
     if len(values) < 2:
         raise DataProblem(
             f"{location}, the target {column.name!r} is {values[0]!r} in all {column.num_rows:,} rows: there is "

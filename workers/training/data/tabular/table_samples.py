@@ -14,7 +14,7 @@ from workers.training.data.sources.files import Files
 from workers.training.data.storage.cache import Facts
 from workers.training.data.storage.npz_arrays import Array, NpyWriter, open_array
 from workers.training.data.storage.sample_files import PARTS, SamplesWriter, Split, refuse_too_few
-from workers.training.data.tabular.columns import look_at, read_cells
+from workers.training.data.tabular.columns import ROWS_AT_ONCE, Table, look_at, read_cells
 from workers.training.data.tabular.features import (
     MAX_CLASSES,
     MAX_WORDS,
@@ -23,9 +23,6 @@ from workers.training.data.tabular.features import (
     read_features,
     read_targets,
 )
-from workers.training.data.tabular.table_parts import Table
-
-ROWS_AT_ONCE = 65_536
 
 
 def write_table(folder: Path, table: Table, files: Files, target: str, *, is_quantity: bool = False) -> Facts:

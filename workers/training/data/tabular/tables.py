@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,13 +18,14 @@ import pyarrow.parquet as pq
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import Files
 from workers.training.data.storage.npz_arrays import Array, NpzArray, pick, read_npz, refuse_other_rows
-from workers.training.data.tabular.table_parts import ROWS_AT_ONCE, Batch, Table
+from workers.training.data.tabular.columns import ROWS_AT_ONCE, Batch, Table
 
 BLOCK_BYTES = 8 * 2**20
 COUNTED_BYTES = 2**30
 DELIMITERS = (",", ";", "\t")
 SOME = 30
 NPZ_TARGET = "y"
+NOT_UTF8 = re.compile("[\udc80-\udcff]")  # how "surrogateescape" shows such bytes
 
 
 def open_table(source: str, files: Files, target: str) -> Table:
@@ -302,14 +304,8 @@ def _delimiter(path: Path) -> str:
 
 
 def _first_bad_line(path: Path) -> int:
-    opener: Any = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return number
-    return 0
+    with _open_text(path) as file:
+        return next((number for number, line in enumerate(file, 1) if NOT_UTF8.search(line)), 0)
 
 
 def _is_number(cell: str) -> bool:

@@ -20,7 +20,7 @@ from workers.training.data.fetching import fetch
 from workers.training.data.fetching import fetch as fetch_stores
 from workers.training.data.fetching.problems import explained
 from workers.training.data.problems import DataProblem
-from workers.training.data.sources.files import SUFFIXES, local_files
+from workers.training.data.sources.files import SUFFIXES, find_files
 
 ROWS = b"height,label\n" + b"".join(b"%d,%d\n" % (index, index % 2) for index in range(20))
 
@@ -76,14 +76,14 @@ def test_a_server_that_tells_no_versions_is_asked_once_by_each_attempt(
     counts = []
     for attempt in ("one", "one", "two"):
         monkeypatch.setenv("TRAINYARD_ATTEMPT", attempt)
-        local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
+        find_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
         counts.append(site.num_gets["/rows.csv"])
     assert counts[0] == counts[1] < counts[2]
 
 
 def test_a_server_that_tells_no_sizes_is_read_to_the_end(site: FileServer) -> None:
     site.has_sizes = False
-    (path,) = local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
+    (path,) = find_files(f"{site.url}/rows.csv", SUFFIXES["csv"]).paths
     assert path.read_bytes() == ROWS
 
 
@@ -92,7 +92,7 @@ def test_a_name_stays_in_its_folder(site: FileServer, path: str) -> None:
     for served in (path, path.replace("%2e", "."), "/"):
         site.files[served] = ROWS
     try:
-        (found,) = local_files(f"{site.url}{path}", SUFFIXES["csv"])
+        (found,) = find_files(f"{site.url}{path}", SUFFIXES["csv"]).paths
     except DataProblem as problem:
         assert "a web server has no folders" in str(problem)
     else:
@@ -101,7 +101,7 @@ def test_a_name_stays_in_its_folder(site: FileServer, path: str) -> None:
 
 def test_a_connection_that_is_lost_is_tried_again(site: FileServer) -> None:
     site.cut_once.add("/rows.csv")
-    (path,) = local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
+    (path,) = find_files(f"{site.url}/rows.csv", SUFFIXES["csv"]).paths
     assert path.read_bytes() == ROWS and path.name == "rows.csv"
     assert site.num_gets["/rows.csv"] == 2
 
@@ -128,14 +128,14 @@ def test_the_digest_is_of_the_content_wherever_it_comes_from(site: FileServer, t
 def test_what_a_server_refuses_is_said(site: FileServer, status: int, words: str) -> None:
     site.statuses["/rows.csv"] = status
     with pytest.raises(DataProblem, match=rf"task\.data\.location is {site.url}/rows\.csv, {words}"):
-        local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
+        find_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(site: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_stores, "TIMEOUT_S", 0.3)
     site.silent.add("/rows.csv")
     with pytest.raises(DataProblem, match=r"rows\.csv, whose server does not answer: check that the node can reach it"):
-        local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
+        find_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
 
 
 def test_a_port_where_nobody_listens_is_said() -> None:
@@ -143,20 +143,20 @@ def test_a_port_where_nobody_listens_is_said() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with pytest.raises(DataProblem, match=r"whose server cannot be reached from this node"):
-        local_files(f"http://127.0.0.1:{port}/rows.csv", SUFFIXES["csv"])
+        find_files(f"http://127.0.0.1:{port}/rows.csv", SUFFIXES["csv"])
 
 
 def test_passwords_and_signatures_of_a_url_are_not_shown(site: FileServer) -> None:
     host = site.url.removeprefix("http://")
     with pytest.raises(DataProblem) as caught:
-        local_files(f"http://me:secret@{host}/none.csv?signature=secret", SUFFIXES["csv"])
+        find_files(f"http://me:secret@{host}/none.csv?signature=secret", SUFFIXES["csv"])
     assert f"http://{host}/none.csv?" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
 def test_no_password_is_in_the_name_of_what_was_fetched(site: FileServer) -> None:
     host = site.url.removeprefix("http://")
-    (path,) = local_files(f"http://me:secret@{host}/rows.csv", SUFFIXES["csv"])
+    (path,) = find_files(f"http://me:secret@{host}/rows.csv", SUFFIXES["csv"]).paths
     assert path.read_bytes() == ROWS
     assert "secret" not in str(path)
 
@@ -172,7 +172,7 @@ def test_no_password_is_in_the_name_of_what_was_fetched(site: FileServer) -> Non
 )
 def test_what_cannot_be_fetched_at_all_is_said_without_its_password(location: str) -> None:
     with pytest.raises(DataProblem) as caught:
-        local_files(location, SUFFIXES["csv"])
+        find_files(location, SUFFIXES["csv"])
     assert "secret" not in str(caught.value)
 
 
@@ -184,7 +184,7 @@ def test_what_a_store_says_of_its_own_is_told_without_the_password() -> None:
 
 def test_a_folder_of_a_web_server_is_refused(site: FileServer) -> None:
     with pytest.raises(DataProblem, match="a web server has no folders; name a file of it, or an archive"):
-        local_files(f"{site.url}/data/", SUFFIXES["csv"])
+        find_files(f"{site.url}/data/", SUFFIXES["csv"])
 
 
 def test_a_store_gives_the_files_of_a_folder(tmp_path: Path) -> None:
@@ -192,13 +192,13 @@ def test_a_store_gives_the_files_of_a_folder(tmp_path: Path) -> None:
     try:
         for name in ("a.csv", "more/b.csv", "more/notes.md", ".hidden/c.csv"):
             store.pipe_file(f"/shelf/{name}", ROWS)
-        found = local_files("memory://shelf", SUFFIXES["csv"])
+        found = find_files("memory://shelf", SUFFIXES["csv"]).paths
         assert [path.name for path in found] == ["a.csv", "b.csv"]
         assert load_table("memory://shelf").facts["num_rows"] == 40
         with pytest.raises(DataProblem, match=r"memory://shelf, where there is no file that ends in \.parquet or \.pq"):
-            local_files("memory://shelf", SUFFIXES["parquet"])
+            find_files("memory://shelf", SUFFIXES["parquet"])
         with pytest.raises(DataProblem, match="memory://attic, which is not there: check the address"):
-            local_files("memory://attic", SUFFIXES["csv"])
+            find_files("memory://attic", SUFFIXES["csv"])
     finally:
         store.rm("/shelf", recursive=True)
 
@@ -251,14 +251,14 @@ def test_an_archive_that_is_not_there_is_refused(tmp_path: Path) -> None:
 )
 def test_a_protocol_that_cannot_be_read_is_said(location: str, words: str) -> None:
     with pytest.raises(DataProblem, match=words):
-        local_files(location, SUFFIXES["csv"])
+        find_files(location, SUFFIXES["csv"])
 
 
 def test_what_takes_long_is_told_in_the_log(
     site: FileServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "EVERY_S", 0.0)
-    local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
+    find_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
     told = capfd.readouterr()
     assert f"fetching {site.url}/rows.csv: {len(ROWS)} bytes of {len(ROWS)} bytes" in told.err
     assert not told.out
@@ -268,5 +268,5 @@ def test_a_cache_without_room_is_said_before_the_fetch(site: FileServer, monkeyp
     site.files["/rows.csv"] = ROWS * 100
     monkeypatch.setenv("TRAINYARD_CACHE_LIMIT_BYTES", "4096")
     with pytest.raises(DataProblem, match="raise TRAINYARD_CACHE_LIMIT_BYTES, or take less data"):
-        local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
+        find_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
     assert not site.num_gets["/rows.csv"]

@@ -10,7 +10,7 @@ import pytest
 
 from workers.data_access import ROOTS
 from workers.training.data.problems import DataProblem
-from workers.training.data.sources.files import SUFFIXES, content_digest, find_files, local_files, refuse_other_content
+from workers.training.data.sources.files import SUFFIXES, content_digest, find_files
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def shelf(tmp_path: Path) -> Path:
 def test_a_folder_gives_its_files_of_the_kind_in_the_order_of_names(shelf: Path) -> None:
     found = find_files(str(shelf), SUFFIXES["csv"])
     assert found.names == ["a.CSV", "b.csv", "more/c.tsv"]
-    assert found.paths == local_files(f"file://{shelf}", SUFFIXES["csv"])
+    assert found.paths == find_files(f"file://{shelf}", SUFFIXES["csv"]).paths
     assert found.size_bytes == len("onetwothree")
 
 
@@ -38,13 +38,13 @@ def test_links_are_followed_but_not_in_circles(shelf: Path, tmp_path: Path) -> N
 
 
 def test_a_file_may_have_any_name(shelf: Path) -> None:
-    assert local_files(str(shelf / "notes.md"), SUFFIXES["csv"]) == [shelf / "notes.md"]
+    assert find_files(str(shelf / "notes.md"), SUFFIXES["csv"]).paths == [shelf / "notes.md"]
 
 
 def test_the_digest_of_a_file_is_what_sha256sum_says(shelf: Path) -> None:
     digest = hashlib.sha256(b"two").hexdigest()
     assert content_digest(find_files(str(shelf / "b.csv"), ())) == digest
-    assert local_files(str(shelf / "b.csv"), (), digest) == [shelf / "b.csv"]
+    assert find_files(str(shelf / "b.csv"), (), digest).paths == [shelf / "b.csv"]
 
 
 def test_the_digest_of_a_folder_is_that_of_what_sha256sum_prints(shelf: Path) -> None:
@@ -56,9 +56,8 @@ def test_the_digest_of_a_folder_is_that_of_what_sha256sum_prints(shelf: Path) ->
 def test_a_change_of_the_content_is_seen(shelf: Path) -> None:
     digest = content_digest(find_files(str(shelf), SUFFIXES["csv"]))
     (shelf / "b.csv").write_text("TWO")
-    changed = find_files(str(shelf), SUFFIXES["csv"])
     with pytest.raises(DataProblem, match=rf"task\.data\.digest is {digest}, but {shelf} has the content "):
-        refuse_other_content(changed, digest)
+        find_files(str(shelf), SUFFIXES["csv"], digest)
 
 
 def test_a_change_is_seen_also_where_size_and_time_stay(shelf: Path) -> None:
@@ -75,23 +74,23 @@ def test_what_is_not_there_is_said_with_the_node(tmp_path: Path, monkeypatch: py
         r"task\.data\.location is .*/none\.csv, which is not on the node blue-1: put it on every node, or give a URL"
     )
     with pytest.raises(DataProblem, match=words):
-        local_files(str(tmp_path / "none.csv"), SUFFIXES["csv"])
+        find_files(str(tmp_path / "none.csv"), SUFFIXES["csv"])
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataProblem, match=r"a folder without a file that ends in \.npz: put some there"):
-        local_files(str(tmp_path), SUFFIXES["npz"])
+        find_files(str(tmp_path), SUFFIXES["npz"])
 
 
 def test_a_path_that_begins_nowhere_is_refused() -> None:
     with pytest.raises(DataProblem, match=r"task\.data\.location is rows\.csv: give a whole path, which begins with /"):
-        local_files("rows.csv", SUFFIXES["csv"])
+        find_files("rows.csv", SUFFIXES["csv"])
 
 
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "rows.csv")
     with pytest.raises(DataProblem, match="which is neither a file nor a folder"):
-        local_files(str(tmp_path / "rows.csv"), SUFFIXES["csv"])
+        find_files(str(tmp_path / "rows.csv"), SUFFIXES["csv"])
 
 
 @pytest.mark.parametrize("closed", ["b.csv", "more"])
@@ -101,9 +100,9 @@ def test_what_may_not_be_read_is_named(shelf: Path, tmp_path: Path, closed: str)
         folder.chmod(folder.stat().st_mode | 0o055)
     code = (
         "import os, sys; sys.path[:0] = sys.argv[2:]\n"
-        "from workers.training.data.sources.files import SUFFIXES, local_files\n"
+        "from workers.training.data.sources.files import SUFFIXES, find_files\n"
         "if os.getuid() == 0: os.setuid(65534)\n"  # nothing is closed to root
-        "try: local_files(sys.argv[1], SUFFIXES['csv'])\n"
+        "try: find_files(sys.argv[1], SUFFIXES['csv'])\n"
         "except ValueError as problem: print(problem)\n"
     )
     done = subprocess.run(
@@ -118,10 +117,10 @@ def test_what_lies_outside_of_the_folders_of_the_node_is_refused(
 ) -> None:
     (tmp_path / "secret.csv").write_text("secret")
     monkeypatch.setenv(ROOTS, f"{shelf}{os.pathsep}/nowhere")
-    assert len(local_files(str(shelf), SUFFIXES["csv"])) == 3
+    assert len(find_files(str(shelf), SUFFIXES["csv"]).paths) == 3
     (shelf / "linked.csv").symlink_to(tmp_path / "secret.csv")
     for location in (tmp_path / "secret.csv", shelf / "linked.csv", shelf, f"file://{tmp_path}/secret.csv"):
         with pytest.raises(DataProblem, match="lies outside of the folders that this node reads data from"):
-            local_files(str(location), SUFFIXES["csv"])
+            find_files(str(location), SUFFIXES["csv"])
     with pytest.raises(DataProblem, match="lies outside of the folders"):
-        local_files(f"zip://::{tmp_path}/secret.csv", SUFFIXES["csv"])
+        find_files(f"zip://::{tmp_path}/secret.csv", SUFFIXES["csv"])
