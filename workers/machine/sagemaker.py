@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def become_node(words: Sequence[str], root: Path, folder: Path) -> None:
-    """Go on as a node of this machine; SageMaker's signals then reach the node itself. Raises CannotStart."""
+    """Go on as a node of this machine; SageMaker's signals then reach the node itself. Raises NotInAJob."""
     machine = machine_in(root)
     tokens = tokens_of(os.environ)
     if machine >= len(tokens):
@@ -69,7 +69,7 @@ def become_node(words: Sequence[str], root: Path, folder: Path) -> None:
 
 
 def machine_in(root: Path) -> int:
-    """Return which of the job's machines this is, from 0. Raises CannotStart."""
+    """Return which of the job's machines this is, from 0. Raises NotInAJob."""
     path = root / "input" / "config" / "resourceconfig.json"
     try:
         config = decode(path.read_bytes(), ResourceConfig)
@@ -82,7 +82,7 @@ def machine_in(root: Path) -> int:
 
 
 def tokens_of(environment: Mapping[str, str]) -> list[str]:
-    """Return the join tokens of all machines of the job. Raises CannotStart."""
+    """Return the join tokens of all machines of the job. Raises NotInAJob."""
     try:
         import boto3
         from botocore.exceptions import BotoCoreError, ClientError

@@ -1,4 +1,4 @@
-"""Tables, whatever kind of file holds them: NPZ and Parquet here, and text, which is read in ``csv_table``."""
+"""Tables, whatever kind of file holds them: NPZ, Parquet and text."""
 
 import csv
 import gzip
