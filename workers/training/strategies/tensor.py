@@ -2,8 +2,8 @@
 
 A block's first matrices are cut by columns (attention: by heads), its last by rows; in between nothing is sent. What
 flows between blocks, and the norms' work on it, is cut along the sequence, so that it takes memory once and not on
-every rank. The loss is computed from logits that are cut along the vocabulary (``recipes/language_model.py``). Which matrix
-is cut how is the recipe's table, ``Task.tensor_plan``.
+every rank. The loss is computed from logits that are cut along the vocabulary (``recipes/language_model.py``). Which
+matrix is cut how is the recipe's table, ``Task.tensor_plan``.
 
 Sources: Shoeybi et al. 2019, "Megatron-LM" (section 3); Korthikanti et al. 2022, "Reducing Activation Recomputation in
 Large Transformer Models" (section 4.2.2, sequence parallelism).
