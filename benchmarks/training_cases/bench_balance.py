@@ -22,7 +22,7 @@ from trainyard.spec import RecipeSpec
 from workers.training import group as process_group
 from workers.training.build import Training
 from workers.training.group import RankPlace
-from workers.training.loop import StepResult, rebalance, settle, take_step
+from workers.training.loop import StepResult, settle, take_step
 from workers.training.passes import Passed
 
 WORLD = 2
@@ -101,8 +101,9 @@ def rank_times(
             step += 1
             result = take_step(training, step)
             slowness.learn(result)
-            if is_balancing:
-                rebalance(training, result)
+            share = training.balance.after_step(result.measured.phases) if is_balancing and training.balance else None
+            if share is not None:
+                training.take_share(share)
             seconds.append(result.step_time_s)
         return seconds
 
