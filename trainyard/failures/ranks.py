@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from trainyard.contract.causes import CauseClass
 from trainyard.contract.reports import RankError, RankReport
-from trainyard.failures.signs import FoundSign, Standing, find_sign, shortened
+from trainyard.failures.signs import RAYS, FoundSign, Standing, find_sign, shortened
 from trainyard.formats.figures import size
 
 DATA_PROBLEMS = {  # of workers.training.data.problems
@@ -89,7 +89,7 @@ def _refused_words(stderr: Sequence[str]) -> str:
 
 def _last_words(stderr: Sequence[str]) -> str:
     """Return what it wrote last: ``sys.exit("why")`` writes that, and ends with 1."""
-    last = next((line.strip() for line in reversed(stderr) if line.strip()), "")
+    last = next((line.strip() for line in reversed(stderr) if line.strip() and not RAYS.match(line)), "")
     return f": {last[:MAX_MESSAGE].rstrip('. ')}" if last else ""
 
 

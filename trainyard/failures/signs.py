@@ -14,8 +14,9 @@ MAX_CHARACTERS = 200
 PLACE = re.compile(
     r"^(?:\[rank\d+\]:\s*)?(?:\[[^\]]*\.(?:cc|cpp|h|hpp):\d+\]\s*(?:\.\s*|err == 0\.\s*)?|what\(\):\s*)+"
 )
-PREFIX = re.compile(r"^\[[^\]]*\b(?:Rank|rank) ?\d+\]:?\s*(?=\S)")
+PREFIX = re.compile(r"^\[[^\]]*\b(?:Rank|rank) ?\d+\]:?\s*(?=\S)|^\(\w+ pid=[^()]*\) ")
 ADVICE = re.compile(r"\.?\s*(?:This is typically caused by|Check the logs of|GLHF).*", re.S)
+RAYS = re.compile(r"^\((?:raylet|autoscaler|.*?\bpid=\w+)\b[^()\n]*\).*\n?", re.M)  # Ray copies them of its others
 ALLOCATION = re.compile(r"[Tt]ried to allocate [\d.,]+ \w+")
 
 
@@ -48,6 +49,7 @@ NCCL_USAGE = Sign(CauseClass.USER_ERROR, "used NCCL wrongly ({what}).")
 NCCL_BUG = Sign(CauseClass.UNKNOWN, "failed inside NCCL ({what}).", Standing.DISCONNECTED)
 LOADER = Sign(CauseClass.KILLED, "lost a worker of its DataLoader ({what}).")
 PROCESS = Sign(CauseClass.KILLED, "lost a process ({what}).")
+ACTOR = Sign(CauseClass.KILLED, "lost a process of Ray ({what}).")
 NO_MPI = Sign(CauseClass.USER_ERROR, "found no library of MPI ({what}): environment.requirements may name mpich.")
 STORAGE = Sign(CauseClass.STORAGE, "could not write or read a file ({what}).")
 
@@ -61,6 +63,7 @@ SIGNS: tuple[tuple[re.Pattern[str], Sign], ...] = tuple(
         (r"can't allocate memory|\bMemoryError\b|Cannot allocate memory|\[Errno 12\]|std::bad_alloc", MEMORY),
         (r"DataLoader worker \(pid.*(?:killed by signal|exited unexpectedly)", LOADER),
         (r"ExecutorLostFailure \(|Trainyard: Spark's |Signal \d+ \(SIG\w+\) received by PID", PROCESS),
+        (r"The (?:actor|worker) died unexpectedly", ACTOR),
         (r"uncorrectable (?:ECC|NVLink) error|\bXid\b.*\d|fallen off the bus|CUDA_ERROR_ECC", GPU),
         (r"unspecified launch failure|CUDA error: (?:unknown error|hardware stack error)", GPU),
         (r"CUDA-capable devices? (?:is|are) (?:busy|detected)|no CUDA-capable device", GPU),

@@ -1,6 +1,9 @@
 """Words for people that several places need."""
 
+import re
 from collections.abc import Sequence
+
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")  # a terminal's codes
 
 
 def listed(names: Sequence[str], *, at_most: int | None = None, last: str = "and") -> str:

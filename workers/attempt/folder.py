@@ -127,7 +127,8 @@ class AttemptFolder:
         self.path.chmod(0o711)  # its ranks may be another user's, and must pass through
         for folder in self.writable_folders:
             folder.mkdir(mode=0o700, exist_ok=True)
-        self.sdk.mkdir(mode=0o755, exist_ok=True)
+        self.sdk.mkdir(exist_ok=True)
+        self.sdk.chmod(0o755)  # whatever the node's umask: another user's processes import from it
         with contextlib.suppress(FileExistsError):
             (self.sdk / "trainyard").symlink_to(Path(trainyard.__file__).parent)
         write_document(self.path / "order.json", order)

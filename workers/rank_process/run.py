@@ -25,6 +25,7 @@ import msgspec
 from trainyard.contract.base import JsonObject, SpecDocument, decode, encode
 from trainyard.contract.calls import GivenSecret
 from trainyard.contract.reports import RankError
+from trainyard.formats.words import ANSI
 from trainyard.spec import read_spec
 from trainyard.spec.values.references import expand
 from workers.attempt.documents import RankExit, write_document
@@ -218,8 +219,8 @@ def _report_error(error: BaseException, plan: RankPlan) -> None:
     values = [one.value for one in plan.secrets]
     found = RankError(
         type=type(error).__name__,
-        message=masked_text(str(error), values)[:2000],
-        traceback=masked_text(text, values)[-MAX_TRACEBACK_CHARACTERS:],
+        message=ANSI.sub("", masked_text(str(error), values))[:2000],
+        traceback=ANSI.sub("", masked_text(text, values))[-MAX_TRACEBACK_CHARACTERS:],
     )
     with contextlib.suppress(OSError):
         write_document(plan.folder.error_path(plan.rank), found)

@@ -11,6 +11,8 @@ from itertools import pairwise
 
 import re2
 
+from trainyard.formats.words import ANSI
+
 NONE, ERROR, WARNING, INFO, DEBUG = range(5)
 NAMES = ("", "error", "warning", "info", "debug")
 CODES = {name: code for code, name in enumerate(NAMES)}
@@ -32,7 +34,6 @@ HINT = (
     rb"|error|warning[:\[]|fatal|panic|[Ll]evel|LEVEL|everity|EVERITY|[EWIFDC](?:\d{4} | )"
     rb"|[\[m](?:info|warn|debug|notice|crit|alert|emerg|severe|trace|verbose)"  # m: the end of a colour's code
 )
-ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 RANK = re.compile(r"\s*\[(?:rank|default)?\d{1,6}\]:\s*")  # before each line of a rank, as launchers put it
 LETTER = re.compile(r"\[?([EWIFDC])\d{4} \d\d:|\[([EWIFDC]) ")
 RAISED = re.compile(

@@ -17,12 +17,12 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from runs.records.logs.chunks import ChunkPlace, Columns, Texts, decode_columns, placed
-from runs.records.logs.levels import ANSI
 from runs.records.logs.lines import Filters, Key, LineDocument, document, key_of, line_behind
 from runs.records.logs.patterns import literal
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.models import LogChunk, LogStream
 from runs.records.metrics.progress import cursor_of, snapshot
+from trainyard.formats.words import ANSI
 
 Line = tuple[Key, LineDocument]
 Find = Callable[[Texts, int], Iterator[int]]  # the numbers of lines that are wanted, from one on

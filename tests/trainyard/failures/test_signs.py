@@ -60,3 +60,9 @@ def test_a_rank_that_was_ended_since_its_spark_had_ended_says_so() -> None:
 def test_a_killed_process_of_torchrun_is_no_error_of_the_code() -> None:
     failure = failure_of("ChildFailedError", "rank 1 of TorchDistributor: Signal 9 (SIGKILL) received by PID 7")
     assert failure.cause_class == CauseClass.KILLED and "SIGKILL" in failure.sentence
+
+
+def test_what_a_script_said_last_is_told_and_not_what_ray_copied_behind_it() -> None:
+    lines = ["Training was not good", "(RayTrainWorker pid=320)      ^^^^ [repeated 2x]", "(raylet) at last"]
+    failure = explain_rank(RankReport(rank=0, exit_code=1), "a", stderr=lines)
+    assert failure.sentence == "Rank 0 on a ended with exit code 1: Training was not good."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -54,6 +55,21 @@ def test_an_order_of_the_previous_version_is_read(ended: AttemptFolder) -> None:
     assert (order.run, order.fence, order.node_name, order.slots) == ("r7kq2m", 2, "local-1", [0, 1])
     assert order.code == CodeReference("ab" * 32, 1234)
     assert order.spec["task"]["arguments"] == ["--lr", "3e-4"]
+
+
+def test_the_package_that_ranks_import_is_open_to_their_user_whatever_the_umask(
+    ended: AttemptFolder, tmp_path: Path
+) -> None:
+    order = ended.order()
+    assert order is not None
+    folder = AttemptFolder(tmp_path / "attempts" / READY)
+    umask = os.umask(0o077)
+    try:
+        folder.create(order)
+    finally:
+        os.umask(umask)
+    assert folder.sdk.stat().st_mode & 0o777 == 0o755
+    assert folder.code.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_report_of_the_previous_version_is_read(ended: AttemptFolder) -> None:

@@ -99,13 +99,13 @@ def test_exit_codes_are_pythons_own(calm_node: ControlledNode, script: str, code
 
 
 def test_an_exception_is_printed_and_reported_from_the_users_own_frames_on(calm_node: ControlledNode) -> None:
-    order, report = run(calm_node, "def inner():\n    raise ValueError('too deep')\n\ninner()\n")
+    order, report = run(calm_node, "def inner():\n    raise ValueError('\\x1b[1mtoo\\x1b[0m deep')\n\ninner()\n")
     error = report["ranks"][0]["error"]
     assert (error["type"], error["message"]) == ("ValueError", "too deep")
     assert "in inner" in error["traceback"]
     assert "workers/rank_process/run.py" not in error["traceback"]
     calm_node.wait_until_shipped(order)
-    assert "ValueError: too deep" in calm_node.lines(order, "stderr")
+    assert "ValueError: \x1b[1mtoo\x1b[0m deep" in calm_node.lines(order, "stderr")
     assert report["reason"]["evidence"]["stderr"][-1] == "ValueError: too deep"
 
 

@@ -8,7 +8,8 @@ import msgspec
 
 import workers
 from trainyard.contract.reports import RankError
-from trainyard.failures.signs import Standing, find_sign
+from trainyard.failures.signs import RAYS, Standing, find_sign
+from trainyard.formats.words import ANSI
 from trainyard.spooling.plain_files import open_plain
 
 MAX_CHARACTERS = 20_000
@@ -21,9 +22,10 @@ PREFIX = re.compile(r"^\[rank(\d+)\]: ?", re.M)  # torch puts it before each lin
 ENDING = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?", re.S)
 FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+).*(?:\n {4,}(.+))?', re.M)
 CRASH = "Fatal Python error"
-OF_SPARK = ("ChildFailedError", "Py4JJavaError", "PythonException")  # that a process failed, not why
+OF_PROCESSES = ("ChildFailedError", "Py4JJavaError", "PythonException", "WorkerGroupError")  # not why it failed
 DISTRIBUTOR_FAILED = "TorchDistributor failed during training"
-LOST_EXECUTOR = re.compile(r"ExecutorLostFailure \(.*")
+LOST_PROCESS = re.compile(r"(?:ExecutorLostFailure \(|The actor died unexpectedly).*")
+SNIPPET = re.compile(r"^\[Rank (\d+) Error Snippet\]:\n", re.M)  # Ray Train puts it before what a worker raised
 KILLED_CHILD = re.compile(r"^  rank +: (\d+) .*\n  exitcode +: -\d+ .*\n.*\n  traceback : (Signal .*)", re.M)
 OUR_FRAME = re.compile(rf'\s*File "(?:{re.escape(str(Path(workers.__file__).parent))}{os.sep}|<frozen runpy>)')
 
@@ -35,7 +37,8 @@ def error_in(text: str) -> RankError | None:
     if start < 0:
         return None
     lines = text[start:].splitlines()
-    end = next((place for place, line in enumerate(lines) if place and line and not line[0].isspace()), None)
+    ends = (place for place, line in enumerate(lines) if place and line and not line[0].isspace())
+    end = next((place for place in ends if "RayTaskError(" not in lines[place]), None)  # the task's own is below it
     if end is None or (ending := ENDING.fullmatch(lines[end])) is None:
         return None
     name, message = ending[1].rpartition(".")[2], ending[2] or ""
@@ -46,26 +49,35 @@ def error_in(text: str) -> RankError | None:
 
 
 def ending_in(text: str) -> RankError | None:
-    """Return what ended a rank by what it wrote to stderr: its last exception, or, where Spark's says no more than that
-    a process of TorchDistributor failed, what ended that one. Torch marks the lines of each, once it has joined."""
-    error = error_in(text)
+    """Return what ended a rank by what it wrote to stderr: its last exception, or, where Spark's or Ray Train's says no
+    more than that a process failed, what ended that one. Torch marks the lines of each, once it has joined."""
+    text = RAYS.sub("", text)
+    driver, *snippets = SNIPPET.split(text)
+    error = error_in(driver)
     is_distributors = error is not None and str(error.message).startswith(DISTRIBUTOR_FAILED)
-    if error is not None and (is_distributors or error.type in OF_SPARK) and (lost := LOST_EXECUTOR.search(text)):
-        return RankError(type="SparkException", message=lost[0])
+    if error is not None and (is_distributors or error.type in OF_PROCESSES) and (lost := LOST_PROCESS.search(text)):
+        return RankError(type=error.type, message=lost[0])
+    found = []
+    for rank, part in zip(snippets[::2], snippets[1::2], strict=True):  # Ray cuts the middle out of a long one
+        if one := error_in(part) or error_in(HEADER + "\n" + part.rstrip().rpartition("\n")[2]):
+            found.append(msgspec.structs.replace(one, message=f"{one.message} (rank {rank} of Ray Train)"))
     if not is_distributors:
-        return error
+        return min(found, key=_standing, default=error)
     if killed := KILLED_CHILD.search(text):
         return RankError(type="ChildFailedError", message=f"rank {killed[1]} of TorchDistributor: {killed[2]}")
-    found = []
     for rank in dict.fromkeys([*PREFIX.findall(text), ""]):
         lines = [line for line in text.splitlines() if (mark[1] if (mark := PREFIX.match(line)) else "") == rank]
         for trace in PREFIX.sub("", "\n".join(lines)).split(HEADER)[1:]:
             one = error_in(HEADER + trace)
-            if one is not None and one.type not in OF_SPARK and not str(one.message).startswith(DISTRIBUTOR_FAILED):
+            if one is not None and one.type not in OF_PROCESSES and not str(one.message).startswith(DISTRIBUTOR_FAILED):
                 who = f"rank {rank} of TorchDistributor" if rank else "TorchDistributor"
                 found.append(msgspec.structs.replace(one, message=f"{one.message} ({who})"))
-    standing = [known.sign.standing if (known := find_sign(str(one.message))) else Standing.OWN for one in found]
-    return found[standing.index(min(standing))] if found else error
+    return min(found, key=_standing, default=error)
+
+
+def _standing(error: RankError) -> Standing:
+    known = find_sign(str(error.message))
+    return known.sign.standing if known else Standing.OWN
 
 
 def own_frame(trace: str, code: Path) -> tuple[str, int, str] | None:
@@ -87,6 +99,6 @@ def last_text(path: Path, num_bytes: int) -> str:
     try:
         with open_plain(path) as file:
             file.seek(max(0, file.seek(0, 2) - num_bytes))
-            return file.read().decode("utf-8", "replace")
+            return ANSI.sub("", file.read().decode("utf-8", "replace"))
     except OSError:
         return ""

@@ -11,6 +11,7 @@ from trainyard.contract.orders import LogRule
 from trainyard.contract.records import Group, Stream
 from trainyard.contract.reports import RuleMatch
 from trainyard.failures.log_rules import LineRules, builtin_rules
+from trainyard.formats.words import ANSI
 
 MAX_COUNTED = 10_000  # lines of one rule; behind it nobody needs the exact number
 MAX_LINE = 400  # characters of a line in a report
@@ -75,7 +76,7 @@ class RuleWatch:
                     is_builtin=wanted.is_builtin,
                     rank=rank,
                     stream=stream,
-                    line=line[:MAX_LINE],
+                    line=ANSI.sub("", line)[:MAX_LINE],
                     at=at,
                 )
                 self.has_news = True

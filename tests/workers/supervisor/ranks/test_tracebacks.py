@@ -8,9 +8,10 @@ import pytest
 
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import RankError
+from trainyard.failures.ranks import explain_rank
 from workers.attempt.folder import AttemptFolder
 from workers.machine.processes import Exit
-from workers.supervisor.failure_sentences import explained
+from workers.supervisor.failure_sentences import explained, reason_of
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.ranks.tracebacks import ending_in, error_in
 
@@ -143,7 +144,7 @@ LOST = (
         (OF_RANKS + OF_TORCHRUN + DRIVERS, "ValueError", "no such layer (rank 1 of TorchDistributor)"),
         (OF_RANKS + KILLED + DRIVERS, "ChildFailedError", "rank 0 of TorchDistributor: Signal 9 (SIGKILL) received by"),
         (ALONE + OF_TORCHRUN + DRIVERS, "ValueError", "no such layer (TorchDistributor)"),
-        (LOST, "SparkException", "ExecutorLostFailure (executor 1 exited"),
+        (LOST, "RuntimeError", "ExecutorLostFailure (executor 1 exited"),
     ],
 )
 def test_what_ended_a_process_of_torch_distributor_is_found(text: str, kind: str, message: str) -> None:
@@ -155,3 +156,77 @@ def test_what_ended_a_process_of_torch_distributor_is_found(text: str, kind: str
 def test_where_no_process_says_why_the_drivers_own_error_stands() -> None:
     for text in (OF_RANKS + DRIVERS.replace("TorchDistributor failed", "It failed"), OF_TORCHRUN + DRIVERS):
         assert ending_in(text) == error_in(text)
+
+
+COPIED = """\x1b[36m(TrainController pid=211)\x1b[0m Traceback (most recent call last):
+\x1b[36m(TrainController pid=211)\x1b[0m   File "worker.py", line 1055, in get_objects
+\x1b[36m(TrainController pid=211)\x1b[0m ray.exceptions.ActorDiedError: The actor died unexpectedly before it was.
+(RayTrainWorker pid=320, ip=10.0.0.2) RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer
+\x1b[36m(raylet)\x1b[0m Traceback (most recent call last):
+\x1b[36m(RayTrainWorker pid=320)\x1b[0m      ^^^^^\x1b[32m [repeated 2x across cluster] (Ray deduplicates logs)\x1b[0m
+"""
+OF_RAY = """Traceback (most recent call last):
+  File "train.py", line 221, in with_ray
+    trainer.fit()
+ray.train.WorkerGroupError: Training failed due to worker errors:
+"""
+KILLED_WORKER = """[Rank 0 Error Snippet]:
+A worker health check failed.
+Worker info: Worker(
+  actor=Actor(RayTrainWorker, 11fcee1b41b67487467f1d6201000000),
+)
+The actor died unexpectedly before finishing this task.
+\tclass_name: RayTrainWorker
+The actor is dead because its worker process has died. (1) the process was killed by the OOM killer
+"""
+LEFT_WORKER = """[Rank 1 Error Snippet]:
+Traceback (most recent call last):
+  File "train.py", line 216, in <lambda>
+  File "/home/node...
+... (Output truncated. See individual worker logs for full details) ...
+per
+    work.wait()
+RuntimeError: [gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:53437: Connection reset by peer
+
+"""
+RAISED = """[Rank 2 Error Snippet]:
+Traceback (most recent call last):
+  File "train.py", line 7, in f
+ValueError: no such layer
+
+"""
+CRASHED = OF_RAY.replace(
+    "ray.train.WorkerGroupError: Training failed due to worker errors:",
+    "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task.",
+)
+TASKS = OF_RAY.replace(
+    "ray.train.WorkerGroupError: Training failed due to worker errors:",
+    "ray.exceptions.RayTaskError(ValueError): \x1b[36mray::f()\x1b[39m (pid=7)\n  File\nValueError: no such layer",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "sentence"),
+    [
+        (OF_RAY + KILLED_WORKER, "killed", "lost a process of Ray (The actor died unexpectedly before finishing this"),
+        (OF_RAY + LEFT_WORKER + KILLED_WORKER, "killed", "lost a process of Ray (The actor died unexpectedly"),
+        (CRASHED, "killed", "lost a process of Ray (The worker died unexpectedly"),
+        (OF_RAY + LEFT_WORKER + RAISED, "user-error", "failed with ValueError: no such layer (rank 2 of Ray Train)"),
+        (OF_RAY + LEFT_WORKER, "network", "lost its connection to another rank (Read error [127.0.0.1]:53437"),
+        (TASKS, "user-error", "failed with ValueError: no such layer"),
+        ("Training failed\n", "killed", "lost a process of Ray (ray.exceptions.ActorDiedError: The actor died unex"),
+    ],
+)
+def test_what_ended_a_driver_of_ray_is_found_between_the_lines_of_its_other_processes(
+    tmp_path: Path, text: str, kind: str, sentence: str
+) -> None:
+    folder, order = AttemptFolder(tmp_path / "a"), Order(attempt="a", run="r", fence=1, node_name="b")
+    folder.create(order)
+    folder.stream_path(0, "stderr").write_text(COPIED + text + COPIED)
+    rank = RankState(rank=0, pid=1, started_at=0.0)
+    rank.end(Exit(1, None), 1.0, folder, is_cold=True)
+    reason = reason_of(order, [rank], None, folder)
+    assert reason is not None and reason.evidence is not None
+    failure = explain_rank(rank.snapshot(), "b", stderr=reason.evidence["stderr"])
+    assert failure.cause_class == kind and failure.sentence.startswith(f"Rank 0 on b {sentence}"), failure
+    assert "\\x1b" not in repr(reason) and reason.sentence == failure.sentence

@@ -29,6 +29,12 @@ def test_the_first_line_and_the_number_are_reported() -> None:
     assert not watch.has_news and not found.is_builtin
 
 
+def test_the_line_is_reported_without_its_colours() -> None:
+    watch = RuleWatch([SLOW])
+    watch.read(["\x1b[31mnfs: server a not responding\x1b[0m"], rank=0, stream="stderr", at=5.0)
+    assert [one.line for one in watch.matches()] == ["nfs: server a not responding"]
+
+
 def test_signs_of_failures_are_found_without_any_rule() -> None:
     watch = RuleWatch([])
     watch.read(["OSError: [Errno 28] No space left on device"], rank=0, stream="stderr", at=1.0)
