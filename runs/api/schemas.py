@@ -73,10 +73,6 @@ class Body(Schema):
     model_config = ConfigDict(extra="forbid")
 
 
-class Empty(Body):
-    """Nothing is needed."""
-
-
 class TimeOut(schema_of(TimeDocument)):  # type: ignore[misc]  # the fields are those of the contract
     """Where the time went, in seconds: the parts add up to `total_s`. What passed between an end and a restart by a
     person is not counted."""
