@@ -19,6 +19,7 @@ class Surface(NamedTuple):
     x: list[float] | list[str]
     y: list[float] | list[str]
     cells: list[list[float | None]]
+    num_used: int
 
 
 def contour(trials: Sequence[TrialLike], across: SpaceField, up: SpaceField, *, seed: int = 0) -> Surface:
@@ -29,13 +30,13 @@ def contour(trials: Sequence[TrialLike], across: SpaceField, up: SpaceField, *, 
     across, up = with_seen(across, used), with_seen(up, used)
     (x, x_shares), (y, y_shares) = _axis(across), _axis(up)
     if not used:
-        return Surface(x, y, [[None] * len(x) for _ in y])
+        return Surface(x, y, [[None] * len(x) for _ in y], 0)
     places = encode(used, [across, up])
     values = np.array([one.value for one in used], dtype=float)
     width = max(0.03, 0.25 * len(used) ** (-1 / 6))
     beside = _squares(x_shares, places[:, 0], across)
     above = _squares(y_shares, places[:, 1], up)
-    return Surface(x, y, [_row(beside + squares, values, width) for squares in above])
+    return Surface(x, y, [_row(beside + squares, values, width) for squares in above], len(used))
 
 
 def _axis(field: SpaceField) -> tuple[list[float] | list[str], Array]:
