@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from django.utils import timezone
@@ -11,8 +11,20 @@ from runs.models import Run
 from runs.records.metrics.codec import Columns
 from runs.records.metrics.models import Telemetry
 from runs.records.points import store
+from runs.records.points.tables import PointMatrix, SeriesGroup
 
 START_S = 1_700_000_000.0
+
+
+def write_points(run_id: str, *, attempt: int, cursor: int, pieces: Iterable[store.SeriesPiece]) -> None:
+    """Store points of single series."""
+    matrices = []
+    for part in pieces:
+        steps, times, values = part.columns
+        if steps.size:
+            head = SeriesGroup((part.name,), part.labels)
+            matrices.append(PointMatrix(part.producer, part.sequence, head, steps, times, values[None]))
+    store.write_matrices(store.SeriesTable(run_id), attempt=attempt, cursor=cursor, matrices=matrices)
 
 
 def write_series(
@@ -26,8 +38,8 @@ def write_series(
 ) -> None:
     """One value a step from ``first`` on, a second apart."""
     steps = np.arange(first, first + len(values), dtype=np.int64)
-    columns = Columns(steps, START_S + steps, np.array(values, np.float64))
-    store.write_points(
+    columns = Columns(steps, START_S + steps.astype(np.float64), np.array(values, np.float64))
+    write_points(
         run.pk, attempt=attempt, cursor=1, pieces=[store.SeriesPiece(f"{attempt:032x}", 1, name, labels or {}, columns)]
     )
     known, _ = Telemetry.objects.get_or_create(run_id=run.pk)

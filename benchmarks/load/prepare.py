@@ -10,6 +10,7 @@ from runs.records.metrics.codec import Columns
 from runs.records.metrics.models import Telemetry
 from runs.records.points import store
 from runs.records.points.compaction.compactor import compact_run
+from tests.series import write_points
 
 ROWS_PER_BATCH = 1 << 20
 PRODUCER = f"{1:032x}"
@@ -24,7 +25,7 @@ def fill(run: Run, num_rows: int, num_series: int = 1) -> None:
     for cursor, points in enumerate(chunks(num_rows, num_series), 1):
         known.cursor, known.num_points = cursor, known.num_points + points.values.size
         with transaction.atomic(using=settings.METRICS_DATABASE):
-            store.write_points(run.pk, attempt=1, cursor=cursor, pieces=pieces(points))
+            write_points(run.pk, attempt=1, cursor=cursor, pieces=pieces(points))
             known.save()
     compact_run(run.pk, known.cursor, is_quiet=True)
 

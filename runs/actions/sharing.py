@@ -115,9 +115,8 @@ def revoke_share(*, actor: User, link: SharedLink) -> None:
 def open_link(secret: str, *, is_counted: bool) -> tuple[User, Shared]:
     """Return the maker of the link with this secret and what it shows: what they may share now, in the project in which
     it was made. Raises NotFound for a secret that there is not, Closed for a link that opens nothing any more."""
-    link = SharedLink.objects.select_related("created_by", "by_token").filter(digest=digest_of(secret)).first()
-    if link is None:
-        raise access.NotFound("There is no such link. Perhaps a part of its address is missing.")
+    found = SharedLink.objects.select_related("created_by", "by_token").filter(digest=digest_of(secret)).first()
+    link = access.or_not_found(found, "There is no such link. Perhaps a part of its address is missing.")
     now, maker = timezone.now(), link.created_by
     if link.expires_at <= now:
         raise Closed(f"It ended on {link.expires_at:%d %b %Y at %H:%M} UTC.")

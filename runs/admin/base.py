@@ -77,6 +77,9 @@ class WrittenAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+    def has_administrator_permission(self, request: HttpRequest) -> bool:
+        return bool(getattr(request.user, "is_superuser", False))
+
 
 class OfRuns(WrittenAdmin):
     """Rows that belong to runs, of which there may be very many: words are looked for among the runs."""

@@ -134,9 +134,6 @@ class TokenAdmin(WrittenAdmin):
             actions.revoke_token(actor=_actor(request), token_id=token.pk)
         self.message_user(request, f"Revoked {len(tokens)} tokens.", messages.SUCCESS)
 
-    def has_administrator_permission(self, request: HttpRequest) -> bool:
-        return _actor(request).is_superuser
-
 
 def _may_change(request: HttpRequest, person: User | None) -> bool:
     return person is None or not person.is_superuser or _actor(request).is_superuser
@@ -165,9 +162,6 @@ class BrowserSessionAdmin(WrittenAdmin):
         found = list(rows)
         end_rows(found)
         self.message_user(request, f"Signed {len(found)} browsers out.", messages.SUCCESS)
-
-    def has_administrator_permission(self, request: HttpRequest) -> bool:
-        return bool(getattr(request.user, "is_superuser", False))
 
 
 # Rights of groups of people, and the roles that projects made for themselves.

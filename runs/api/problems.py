@@ -49,8 +49,10 @@ def problem(
     code: str = "",
     errors: Sequence[Mapping[str, str | int]] | None = None,
     more: Mapping[str, int | str] | None = None,
+    wait_s: int | None = None,
 ) -> HttpResponse:
-    """Return the answer. ``code`` names the kind of problem for programs, ``more`` is further data for them."""
+    """Return the answer. ``code`` names the kind of problem for programs, ``more`` is further data for them, ``wait_s``
+    when to ask again."""
     document: dict[str, Any] = {
         "type": f"urn:trainyard:problem:{code}" if code else "about:blank",
         "title": TITLES.get(status, "The request failed"),
@@ -65,6 +67,8 @@ def problem(
     response = HttpResponse(json.dumps(document), status=status, content_type="application/problem+json")
     if status == 401:
         response["WWW-Authenticate"] = "Bearer"
+    if wait_s is not None:
+        response["Retry-After"] = str(wait_s)
     return response
 
 
@@ -76,7 +80,7 @@ def register(api: NinjaAPI) -> None:
         (FieldsError, _bad_fields),
         (BadCursor, _bad_value),
         (BadLogCursor, _bad_value),
-        (Building, _still_building),
+        (Building, lambda _, error: problem(503, error.message, code="building", wait_s=2)),
         (FilterError, _bad_filter),
         (Refused, lambda _, error: problem(409, error.sentence, code=error.code)),
         (KeyProblem, lambda _, error: problem(503, str(error), code="no-key")),
@@ -131,16 +135,8 @@ def _bad_filter(request: HttpRequest, error: FilterError) -> HttpResponse:
     return problem(422, f"{error.path}: {error.message}", code="invalid", errors=[where])
 
 
-def _still_building(request: HttpRequest, error: Building) -> HttpResponse:
-    answer = problem(503, error.message, code="building")
-    answer["Retry-After"] = "2"
-    return answer
-
-
 def too_many(request: HttpRequest, error: TooManyRequests) -> HttpResponse:
-    answer = problem(429, error.sentence, code="too-many-requests")
-    answer["Retry-After"] = str(error.wait_s)
-    return answer
+    return problem(429, error.sentence, code="too-many-requests", wait_s=error.wait_s)
 
 
 def _unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
@@ -169,9 +165,7 @@ def _database_error(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def database_away(error: BaseException | None) -> HttpResponse:
-    answer = problem(503, sentence_for(error), code="database-away")
-    answer["Retry-After"] = str(RETRY_S)
-    return answer
+    return problem(503, sentence_for(error), code="database-away", wait_s=RETRY_S)
 
 
 def _failed(request: HttpRequest, error: Exception) -> HttpResponse:

@@ -1,14 +1,19 @@
 """Schemas of answers, made of the types that the server and its clients share: ``trainyard.contract.answers``."""
 
+from collections.abc import Iterable
+from datetime import datetime
 from functools import cache, reduce
 from operator import or_
 from types import UnionType
 from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+from django.db.models import Model
 from msgspec import Meta
 from ninja import Schema
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
+from runs.models import User
+from runs.presenting.stamps import stamp
 from trainyard.contract.answers.runs import RunDocument
 from trainyard.contract.facts import TimeDocument
 
@@ -45,17 +50,27 @@ def _description(hint: Any) -> str | None:
     return next((one.description for one in arguments[1:] if isinstance(one, Meta)), None)
 
 
+def _shown(value: Any) -> Any:
+    """Return a time as its stamp, a person by their user name, another row by its name; text as it is."""
+    if isinstance(value, datetime):
+        return stamp(value)
+    return getattr(value, "username" if isinstance(value, User) else "name") if isinstance(value, Model) else value
+
+
+def document_of(row: Model, names: Iterable[str], **others: Any) -> Any:
+    """Return these attributes of the row as answers show them, and ``others``, which it has under another name."""
+    return {name: _shown(getattr(row, name)) for name in names if name not in others} | others
+
+
 # Shapes that several resources share.
+
+Shown = Annotated[str, BeforeValidator(_shown)]  # of an answer that is read from a row
 
 
 class Body(Schema):
     """A request's body: what it does not know it refuses."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-class Empty(Body):
-    """Nothing is needed."""
 
 
 class TimeOut(schema_of(TimeDocument)):  # type: ignore[misc]  # the fields are those of the contract

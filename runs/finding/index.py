@@ -178,22 +178,14 @@ class Index:
         self._forget()
 
     def _forget(self) -> None:
-        self._ids = np.zeros(1, "S12")  # by number
-        self._arrived: Numbers = np.zeros(0, np.int64)  # numbers, in the order in which they were seen
+        self.ids = np.zeros(1, "S12")  # by number
+        self.numbers: Numbers = np.zeros(0, np.int64)  # of all known runs, as they were seen, deleted ones too
         self._by_id, self._sorted_ids = np.zeros(0, np.int64), np.zeros(0, "S12")  # the numbers by their runs' ids
         self._held: OrderedDict[tuple[str, ...], _Held] = OrderedDict()
         self._share = 0.0  # of the runs that the job has read
         self._cursors: dict[str, int] = {}
         self._described: dict[int, datetime] = {}
         self._minute, self._described_at, self._looked_at = 0, _EPOCH, 0.0
-
-    @property
-    def numbers(self) -> Numbers:
-        """The numbers of all runs that are known, also of those that are deleted since."""
-        return self._arrived
-
-    def ids(self, numbers: Numbers) -> NDArray[np.bytes_]:
-        return self._ids[numbers]
 
     def know(self) -> None:
         """Take note of all runs that there are."""
@@ -207,15 +199,15 @@ class Index:
         key = (field.kind, field.series, field.statistic if field.statistic == MEAN else "", *field.path)
         for _ in range(2):
             with self._lock:
-                num_unread = 0 if is_checked and self._arrived.size else self._check()
+                num_unread = 0 if is_checked and self.numbers.size else self._check()
                 held = self._held.get(key)
-                if held is not None and not num_unread and self._arrived.size - held.num_read <= AT_ONCE:
+                if held is not None and not num_unread and self.numbers.size - held.num_read <= AT_ONCE:
                     self._held.move_to_end(key)
                     self._catch_up()
                     found = held.columns[field.statistic if field.kind == "summary" else ""]
-                    found.grow(self._ids.size)
+                    found.grow(self.ids.size)
                     return replace(found)  # whose arrays stay as long as they are
-                if self._arrived.size + num_unread <= AT_ONCE:
+                if self.numbers.size + num_unread <= AT_ONCE:
                     self._make(key, field)
                     continue
                 if self._job is None or not self._job.is_alive():
@@ -228,11 +220,11 @@ class Index:
     def _check(self) -> int:
         """Take note of new runs; return how many there are beyond AT_ONCE, which are left."""
         newest = list(Run.objects.order_by("-number").values_list("number", "pk")[:NEWEST])
-        if any(number < self._ids.size and self._ids[number] not in (b"", pk.encode()) for number, pk in newest):
+        if any(number < self.ids.size and self.ids[number] not in (b"", pk.encode()) for number, pk in newest):
             self._forget()  # this is another database than before
         new = [one for one in newest if self._is_new(one[0])]
         if len(new) == NEWEST:
-            last = max(0, int(self._arrived.max(initial=0)) - NEWEST)
+            last = max(0, int(self.numbers.max(initial=0)) - NEWEST)
             if newest[0][0] - last > AT_ONCE:
                 return int(newest[0][0] - last)
             new = self._unknown(last)
@@ -244,24 +236,24 @@ class Index:
         return [one for one in known.iterator(PART) if self._is_new(one[0])]
 
     def _is_new(self, number: int) -> bool:
-        return number >= self._ids.size or not self._ids[number]
+        return number >= self.ids.size or not self.ids[number]
 
     def _add(self, new: Sequence[tuple[int, str]]) -> None:
         if not new:
             return
         numbers = np.array([number for number, _ in new], np.int64)
-        if (more := int(numbers.max()) + 1 - self._ids.size) > 0:
-            self._ids = np.concatenate([self._ids, np.zeros(more + self._ids.size // 16, "S12")])
-        self._ids[numbers] = [pk.encode() for _, pk in new]
-        self._arrived = np.concatenate([self._arrived, numbers])
+        if (more := int(numbers.max()) + 1 - self.ids.size) > 0:
+            self.ids = np.concatenate([self.ids, np.zeros(more + self.ids.size // 16, "S12")])
+        self.ids[numbers] = [pk.encode() for _, pk in new]
+        self.numbers = np.concatenate([self.numbers, numbers])
 
     def numbers_of(self, run_ids: Sequence[str]) -> Numbers:
         """Return the number of each run, 0 for one that is not known."""
-        if (new := self._arrived[self._by_id.size :]).size:
-            new = new[np.argsort(self._ids[new])]
-            at = np.searchsorted(self._sorted_ids, self._ids[new])
+        if (new := self.numbers[self._by_id.size :]).size:
+            new = new[np.argsort(self.ids[new])]
+            at = np.searchsorted(self._sorted_ids, self.ids[new])
             self._by_id = np.insert(self._by_id, at, new)
-            self._sorted_ids = np.insert(self._sorted_ids, at, self._ids[new])
+            self._sorted_ids = np.insert(self._sorted_ids, at, self.ids[new])
         if not self._by_id.size:
             return np.zeros(len(run_ids), np.int64)
         wanted = np.array([one.encode() for one in run_ids], "S12")
@@ -272,7 +264,7 @@ class Index:
 
     def _work(self, key: tuple[str, ...], field: Field) -> None:
         try:
-            new = self._unknown(max(0, int(self._arrived.max(initial=0)) - NEWEST))
+            new = self._unknown(max(0, int(self.numbers.max(initial=0)) - NEWEST))
             with self._lock:
                 self._add([one for one in new if self._is_new(one[0])])
             self._make(key, field)
@@ -283,7 +275,7 @@ class Index:
 
     def _make(self, key: tuple[str, ...], field: Field) -> None:
         with self._lock:
-            num_read, top = self._arrived.size, int(self._arrived.max(initial=0))
+            num_read, top = self.numbers.size, int(self.numbers.max(initial=0))
         minute = Telemetry.objects.aggregate(newest=Max("record_minute"))["newest"] or 0
         described = Run.objects.filter(described_at__isnull=False).aggregate(newest=Max("described_at"))
         described_at = described["newest"] or _EPOCH
@@ -321,12 +313,12 @@ class Index:
 
     def _catch_up(self) -> None:
         for key, held in list(self._held.items()):
-            new = self._arrived[held.num_read :].tolist()
+            new = self.numbers[held.num_read :].tolist()
             if len(new) > AT_ONCE:
                 del self._held[key]  # to be made anew by who asks for it
             elif new:
                 self._read_again(held, new)
-                held.num_read = self._arrived.size
+                held.num_read = self.numbers.size
         described = Run.objects.filter(described_at__gte=self._described_at - OVERLAP)
         rows = described.order_by().values_list("number", "described_at")
         moments = {number: at for number, at in rows if at is not None}
@@ -353,13 +345,13 @@ class Index:
 
     def _read_again(self, held: _Held, numbers: Sequence[int]) -> None:
         for column in held.columns.values():
-            column.grow(self._ids.size)
+            column.grow(self.ids.size)
         for first in range(0, len(numbers), PART):
             some = numbers[first : first + PART]
             if held.field.kind != "summary":
                 _put(held.columns[""], *_documents(held.field, number__in=some))
                 continue
-            for part in _parts(_figures(held.field, [one.decode() for one in self._ids[some].tolist()])):
+            for part in _parts(_figures(held.field, [one.decode() for one in self.ids[some].tolist()])):
                 self._put_figures(held, part)
 
 

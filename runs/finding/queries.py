@@ -333,7 +333,7 @@ class ByFields(NamedTuple):
     ) -> tuple[Numbers, list[str]]:
         """Return the first ``count`` places in ``rows``, and the ids of these runs; the columns have their cells."""
         left = self._foremost(rows, columns, after, count)
-        ids = index.ids(rows[left])
+        ids = index.ids[rows[left]]
         keys = [one.at(left).keys(is_descending=down) for one, down in zip(columns, self.are_descending, strict=True)]
         first = np.lexsort([ids, *reversed(keys)])[:count]
         return left[first], [key.decode() for key in ids[first].tolist()]
@@ -350,7 +350,7 @@ class ByFields(NamedTuple):
                 is_beyond |= is_equal & (key > place)
                 is_equal &= key == place
             equal = np.flatnonzero(is_equal)
-            is_beyond[equal] = index.ids(rows[equal]) > after.key.encode("ascii", "replace")
+            is_beyond[equal] = index.ids[rows[equal]] > after.key.encode("ascii", "replace")
             left = np.flatnonzero(is_beyond)
         found = []
         for key in keys:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
@@ -94,15 +95,11 @@ class TrialPoint(NamedTuple):
     step_cost: float | None = None  # rank-seconds that a step of a pruned one usually took
 
 
-@dataclass(frozen=True)
-class BestSoFar:
-    """The best value once this many trials had completed, and what had been spent by then."""
+class BestSoFar(NamedTuple):
+    """The best value once this many trials had ended."""
 
-    number: int  # of the trial that completed
-    value: float
-    best: float
     trials: int
-    rank_seconds: float
+    best: float
 
 
 def sweeps_of(user: Someone, *, project: str = "", status: Sequence[str] = (), words: str = "") -> QuerySet[Sweep]:
@@ -305,18 +302,11 @@ def _trial_row(row: Sequence[Any], now: datetime, further: Mapping[int, tuple[st
 
 
 def best_over_trials(trials: Iterable[TrialRow], direction: str) -> list[BestSoFar]:
-    """Return how the best value fell (or rose) as trials ended, in the order of their ends. Compute is that of all
-    trials that had ended by then, pruned and failed ones too."""
-    found: list[BestSoFar] = []
-    spent, best = 0.0, None
-    choose = min if direction == "minimize" else max
-    for place, trial in enumerate(sorted((one for one in trials if one.ended_at is not None), key=_end), 1):
-        spent += trial.rank_seconds
-        if trial.state != TrialState.COMPLETE or trial.value is None:
-            continue
-        best = trial.value if best is None else choose(best, trial.value)
-        found.append(BestSoFar(trial.number, trial.value, best, place, spent))
-    return found
+    """Return how the best value fell (or rose) as trials ended, in the order of their ends."""
+    ended = enumerate(sorted((one for one in trials if one.ended_at is not None), key=_end), 1)
+    values = [(place, one.value) for place, one in ended if one.state == TrialState.COMPLETE and one.value is not None]
+    bests = accumulate((value for _, value in values), min if direction == "minimize" else max)
+    return [BestSoFar(place, best) for (place, _), best in zip(values, bests, strict=True)]
 
 
 def _end(trial: TrialRow) -> datetime:

@@ -10,11 +10,12 @@ from django.utils import timezone
 
 from runs.actions.names import taking_name
 from runs.actions.people.handed_out import end_of, void_handed_out
-from runs.inputs.repositories.keys import checked_key, seal_secret
+from runs.inputs.repositories.keys import checked_key
 from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, User
 from runs.models.access import digest_of
 from runs.rights import access
 from runs.rights.secrets.key_stores import KeyProblem
+from runs.rights.secrets.sealed import git_key_place, seal_text
 from runs.values.refused import Refused
 
 INVITATION_LIFE = timedelta(days=7)
@@ -177,7 +178,7 @@ def add_git_key(
         project=project, kind=kind, place=values.place, user=values.user, host_keys=values.host_keys, created_by=actor
     )
     try:
-        key.locked = seal_secret(project.pk, key.pk, values.secret)
+        key.locked = seal_text(git_key_place(project.pk, key.pk), values.secret)
     except KeyProblem as error:
         raise Refused("no-key", str(error)) from error
     with transaction.atomic():

@@ -3,7 +3,6 @@
 import secrets
 from datetime import timedelta
 
-import structlog
 from django.conf import settings
 from django.contrib.auth import authenticate
 from django.contrib.auth.password_validation import validate_password
@@ -16,8 +15,6 @@ from runs.models.access import digest_of
 from runs.rights.access import Forbidden, require_presence
 from runs.serving import login_limits as guessing
 from runs.values.refused import Refused
-
-log = structlog.get_logger(__name__)
 
 LINK_LIFE = timedelta(hours=24)
 

@@ -12,7 +12,7 @@ from django.utils.http import content_disposition_header
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
-from runs.api.metrics.columns import MAX_RUNS
+from runs.api.metrics.columns import MAX_NAMES, MAX_RUNS
 from runs.api.metrics.series import labels_in
 from runs.api.streaming import LastingRight, stream
 from runs.models import Run
@@ -25,7 +25,6 @@ router = Resource(tags=["series"])
 
 TITLES = ("run", "name", "labels", "attempt", "step", "time", "value")
 ROWS_AT_ONCE = 4096
-MAX_NAMES = 200
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 

@@ -15,7 +15,7 @@ from runs.records.media.kinds import KINDS
 from runs.records.metrics.encrypted import is_hidden
 from runs.records.metrics.models import Media
 from runs.records.metrics.progress import cursor_of
-from runs.rights.access import NotFound, Permission, get_run
+from runs.rights.access import NotFound, Permission, get_run, or_not_found
 from runs.rights.access.operations import operation, thing
 from trainyard.contract.records import MediaKind
 from trainyard.formats.words import listed
@@ -181,10 +181,7 @@ def file(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
 
 def _row(request: HttpRequest, run_id: str, media_id: int) -> Media:
     run = get_run(actor(request), run_id)
-    row = media.find(run.pk, media_id)
-    if row is None:
-        raise NotFound(f"Run {run.name} has no media {media_id}.")
-    return row
+    return or_not_found(media.find(run.pk, media_id), f"Run {run.name} has no media {media_id}.")
 
 
 def _known(request: HttpRequest, row: Media) -> HttpResponse | None:

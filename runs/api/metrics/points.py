@@ -11,6 +11,7 @@ from pydantic import ValidationError as Invalid
 
 from runs import actions
 from runs.api.auth import Resource
+from runs.api.openapi import body_of
 from runs.api.problems import problem
 from runs.ingest.report import Gap, Taken, report_points
 from runs.rights.access import Permission, get_run
@@ -54,9 +55,7 @@ class PointsOut(Schema):
 
 
 _body = TypeAdapter(PointsIn)
-_openapi = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": PointsIn.model_json_schema()}}}
-}
+_openapi = body_of(PointsIn.model_json_schema())
 
 
 @router.post("/runs/{run_id}/points", response=PointsOut, openapi_extra=_openapi, summary="Store points")

@@ -16,7 +16,7 @@ from runs.api.mlflow.filters import fitting
 from runs.api.mlflow.tracking import document
 from runs.models import Run
 from runs.records.metrics.models import Fact
-from runs.rights.access import NotFound, Permission, get_run, visible_runs
+from runs.rights.access import NotFound, Permission, get_run, or_not_found, visible_runs
 from runs.rights.access.operations import lists, operation, thing
 
 router = Resource(tags=["mlflow"])
@@ -153,9 +153,7 @@ def delete_tag(request: HttpRequest, model_id: str, key: str) -> Any:
 
 def _found(request: HttpRequest, model_id: str) -> tuple[Run, Any]:
     """Return the model and its run, as the loader of runs lets the caller have it."""
-    fact = doing.model_fact(model_id)
-    if fact is None:
-        raise NotFound(f"Logged model {model_id!r:.80} was not found.")
+    fact = or_not_found(doing.model_fact(model_id), f"Logged model {model_id!r:.80} was not found.")
     return get_run(request, fact.run_id), fact.data
 
 

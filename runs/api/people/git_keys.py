@@ -1,6 +1,6 @@
 """``/projects/…/git-keys``: what opens a project's repositories. A secret goes in and never comes out."""
 
-from collections.abc import Sequence
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
@@ -9,9 +9,8 @@ from ninja import Status as Answer
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body
+from runs.api.schemas import Body, Shown
 from runs.models import GitKey
-from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_project
 from runs.rights.access.operations import operation, thing
 
@@ -32,25 +31,25 @@ class GitKeyOut(Schema):
     place: str
     user: str
     host_keys: str
-    created_by: str | None
-    created_at: str
-    used_at: str | None
+    created_by: Shown | None
+    created_at: Shown
+    used_at: Shown | None
 
 
 @router.get("/projects/{project_id}/git-keys", response=Page[GitKeyOut])
 @operation(thing(Permission.GIT_KEYS_READ))
-def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[GitKeyOut]:
+def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[Any]:
     found = get_project(request, project_id).git_keys.select_related("created_by")
-    return page(found, _keys, sort="place", cursor=query.cursor, limit=query.limit)
+    return page(found, list, sort="place", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/git-keys", response={201: GitKeyOut}, summary="Add or replace a Git key")
 @operation(thing(Permission.GIT_KEYS_MANAGE))
-def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyOut]:
+def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKey]:
     """For maintainers. One for the same place is replaced. Example: `{"kind": "token", "place": "github.com/team",
     "user": "git", "secret": "…"}`"""
     project = get_project(request, project_id)
-    return Answer(201, _keys([actions.add_git_key(actor=actor(request), project=project, **body.dict())])[0])
+    return Answer(201, actions.add_git_key(actor=actor(request), project=project, **body.dict()))
 
 
 @router.delete("/projects/{project_id}/git-keys/{key_id}", response={204: None})
@@ -59,19 +58,3 @@ def delete(request: HttpRequest, project_id: str, key_id: str) -> Answer[None]:
     """Runs that were made with it stay as they are."""
     actions.delete_git_key(actor=actor(request), project=get_project(request, project_id), key_id=key_id)
     return Answer(204, None)
-
-
-def _keys(rows: Sequence[GitKey]) -> list[GitKeyOut]:
-    return [
-        GitKeyOut(
-            id=row.pk,
-            kind=row.kind,
-            place=row.place,
-            user=row.user,
-            host_keys=row.host_keys,
-            created_by=row.created_by.username if row.created_by else None,
-            created_at=stamp(row.created_at),
-            used_at=stamp(row.used_at),
-        )
-        for row in rows
-    ]

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Field, Query, Schema
 from ninja import Status as Answer
+from pydantic import BeforeValidator
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, schema_of
+from runs.api.schemas import Body, Shown, document_of, schema_of
 from runs.api.streaming import LastingRight, file_response
 from runs.models import ErasedPerson, PersonalExport, User
-from runs.presenting.stamps import stamp
 from runs.privacy.exporting import path_of
-from runs.rights.access import NotFound, Permission
+from runs.rights.access import NotFound, Permission, or_not_found
 from runs.rights.access.operations import ADMINISTRATOR, operation, own
 from trainyard.contract.answers import people as answers
 
@@ -35,8 +36,8 @@ class EraseIn(Body):
 
 class ErasedOut(Schema):
     pseudonym: str = Field(description="what stands in the audit from now on")
-    erased_at: str
-    deleted_runs: int
+    erased_at: Shown = Field(validation_alias="at")
+    deleted_runs: Annotated[int, BeforeValidator(len)] = Field(validation_alias="runs")
 
 
 @router.get("/me/exports", response=Page[ExportOut], summary="Exports of what belongs to me")
@@ -68,12 +69,12 @@ def download_export(request: HttpRequest, export_id: str) -> HttpResponseBase:
 
 @router.post("/me/erase", response=ErasedOut, summary="Erase me, for good")
 @operation(own(Permission.ACCOUNT_MANAGE))
-def erase_me(request: HttpRequest, body: EraseIn, response: HttpResponse) -> ErasedOut:
+def erase_me(request: HttpRequest, body: EraseIn, response: HttpResponse) -> ErasedPerson:
     """It cannot be undone, and restoring a backup does not undo it. 409 says what has to be done first. Example:
     `{"confirm": "alice", "with_runs": false}`"""
     user = actor(request)
     response["Cache-Control"] = "no-store"  # nor is the answer kept: there is nobody it could be kept for
-    return _erased(actions.erase_person(actor=user, user=user, confirm=body.confirm, with_runs=body.with_runs))
+    return actions.erase_person(actor=user, user=user, confirm=body.confirm, with_runs=body.with_runs)
 
 
 @router.post("/people/{username}/exports", response={202: ExportOut}, summary="Have an export made for somebody")
@@ -85,35 +86,15 @@ def create_for(request: HttpRequest, username: str) -> Answer[answers.Export]:
 
 @router.post("/people/{username}/erase", response=ErasedOut, summary="Erase somebody, for good")
 @operation(ADMINISTRATOR)
-def erase(request: HttpRequest, username: str, body: EraseIn) -> ErasedOut:
+def erase(request: HttpRequest, username: str, body: EraseIn) -> ErasedPerson:
     """For administrators. Example: `{"confirm": "alice"}`"""
     user = actor(request)
-    other = _other(username)
-    return _erased(actions.erase_person(actor=user, user=other, confirm=body.confirm, with_runs=body.with_runs))
+    return actions.erase_person(actor=user, user=_other(username), confirm=body.confirm, with_runs=body.with_runs)
 
 
 def _other(username: str) -> User:
-    found = User.objects.filter(username=username).first()
-    if found is None:
-        raise NotFound(f"There is no person {username!r}.")
-    return found
-
-
-def _erased(row: ErasedPerson) -> ErasedOut:
-    return ErasedOut(pseudonym=row.pseudonym, erased_at=stamp(row.at), deleted_runs=len(row.runs))
+    return or_not_found(User.objects.filter(username=username).first(), f"There is no person {username!r}.")
 
 
 def _exports(rows: Sequence[PersonalExport]) -> list[answers.Export]:
-    return [
-        answers.Export(
-            id=row.pk,
-            state=row.state,
-            problem=row.problem,
-            size_bytes=row.size_bytes,
-            rows=row.num_rows,
-            created_at=stamp(row.created_at),
-            ready_at=stamp(row.ready_at),
-            expires_at=stamp(row.expires_at),
-        )
-        for row in rows
-    ]
+    return [document_of(row, answers.Export.__annotations__, rows=row.num_rows) for row in rows]

@@ -1,20 +1,21 @@
 """``/projects``, their members and invitations."""
 
-from collections.abc import Sequence
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Field, Query, Schema
 from ninja import Status as Answer
+from pydantic import BeforeValidator
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, TimeOut
-from runs.models import Invitation, Membership, Project, Role, Run, User
-from runs.presenting.stamps import stamp
+from runs.api.people.tokens import MadeBy
+from runs.api.schemas import Body, Shown, TimeOut
+from runs.models import Membership, Project, Role, Run, User
 from runs.records.time_use.sums import time_of_all
-from runs.rights.access import NotFound, Permission, get_project, visible_projects
+from runs.rights.access import Permission, get_project, or_not_found, visible_projects
 from runs.rights.access.operations import lists, operation, site, thing
 
 router = Resource(tags=["projects"])
@@ -27,7 +28,7 @@ class ProjectIn(Body):
 class ProjectOut(Schema):
     id: str
     name: str
-    created_at: str
+    created_at: Shown
 
 
 class ProjectWithTime(ProjectOut):
@@ -35,12 +36,12 @@ class ProjectWithTime(ProjectOut):
 
 
 class MemberOut(Schema):
-    username: str
-    name: str
+    username: str = Field(validation_alias="user.username")
+    name: Annotated[str, BeforeValidator(str)] = Field(validation_alias="user")
     role: str
-    custom_role: str | None
-    is_service: bool = Field(description="a service account of the project")
-    since: str
+    custom_role: Shown | None
+    is_service: bool = Field(validation_alias="user.is_service", description="a service account of the project")
+    since: Shown = Field(validation_alias="created_at")
 
 
 class RoleIn(Body):
@@ -57,10 +58,10 @@ class InvitationOut(Schema):
     id: str
     role: str
     email: str
-    created_at: str
-    expires_at: str
-    accepted_at: str | None
-    made_by: str | None = Field(description="id of the token that made it, with which it ends; null: a person did")
+    created_at: Shown
+    expires_at: Shown
+    accepted_at: Shown | None
+    made_by: MadeBy
 
 
 class NewInvitation(InvitationOut):
@@ -69,15 +70,15 @@ class NewInvitation(InvitationOut):
 
 @router.get("/projects", response=Page[ProjectOut])
 @operation(lists(Permission.PROJECTS_READ))
-def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ProjectOut]:
-    return page(visible_projects(actor(request)), _projects, sort="name", cursor=query.cursor, limit=query.limit)
+def find(request: HttpRequest, query: Query[ListQuery]) -> Page[Any]:
+    return page(visible_projects(actor(request)), list, sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects", response={201: ProjectOut})
 @operation(site(Permission.PROJECTS_CREATE))
-def create(request: HttpRequest, body: ProjectIn) -> Answer[ProjectOut]:
+def create(request: HttpRequest, body: ProjectIn) -> Answer[Project]:
     """For administrators and people with the permission "Can add project". Example: `{"name": "vision"}`"""
-    return Answer(201, _projects([actions.create_project(actor=actor(request), name=body.name)])[0])
+    return Answer(201, actions.create_project(actor=actor(request), name=body.name))
 
 
 @router.get("/projects/{project_id}", response=ProjectWithTime)
@@ -86,26 +87,25 @@ def show(request: HttpRequest, project_id: str) -> ProjectWithTime:
     """With `time`, summed over its runs that live or ended within 30 days, at most a minute old."""
     project = get_project(request, project_id)
     time = time_of_all(Run.objects.filter(project=project), timezone.now()).as_document()
-    return ProjectWithTime(**_projects([project])[0].dict(), time=TimeOut(**time))
+    return ProjectWithTime(**dict(ProjectOut.from_orm(project)), time=TimeOut(**time))
 
 
 @router.get("/projects/{project_id}/members", response=Page[MemberOut])
 @operation(thing(Permission.MEMBERS_READ))
-def members(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[MemberOut]:
+def members(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[Any]:
     found = get_project(request, project_id).memberships.select_related("user", "custom_role")
-    return page(found, _members, sort="created_at", cursor=query.cursor, limit=query.limit)
+    return page(found, list, sort="created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.put("/projects/{project_id}/members/{username}", response=MemberOut, summary="Give a member another role")
 @operation(thing(Permission.MEMBERS_MANAGE))
-def change_role(request: HttpRequest, project_id: str, username: str, body: RoleIn) -> MemberOut:
+def change_role(request: HttpRequest, project_id: str, username: str, body: RoleIn) -> Membership:
     """You give, and take, no more than you may yourself. Example: `{"role": "maintainer"}`"""
     user = actor(request)
     project = get_project(request, project_id)
     custom = actions.custom_role_of(project, body.custom_role) if body.custom_role else None
     member = _member(project, username)
-    membership = actions.change_role(actor=user, project=project, user=member, role=body.role, custom_role=custom)
-    return _members([membership])[0]
+    return actions.change_role(actor=user, project=project, user=member, role=body.role, custom_role=custom)
 
 
 @router.delete("/projects/{project_id}/members/{username}", response={204: None})
@@ -120,9 +120,9 @@ def remove_member(request: HttpRequest, project_id: str, username: str) -> Answe
 
 @router.get("/projects/{project_id}/invitations", response=Page[InvitationOut])
 @operation(thing(Permission.INVITATIONS_READ))
-def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[InvitationOut]:
+def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[Any]:
     found = get_project(request, project_id).invitations.all()
-    return page(found, _invitations, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return page(found, list, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/invitations", response={201: NewInvitation})
@@ -133,44 +133,9 @@ def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: 
     project = get_project(request, project_id)
     invitation, secret = actions.invite(actor=actor(request), project=project, role=body.role, email=body.email)
     response["Cache-Control"] = "no-store"
-    return Answer(201, NewInvitation(**dict(_invitations([invitation])[0]), secret=secret))
+    return Answer(201, NewInvitation(**dict(InvitationOut.from_orm(invitation)), secret=secret))
 
 
 def _member(project: Project, username: str) -> User:
-    user = project.members.filter(username=username).first()
-    if user is None:
-        raise NotFound(f"There is no member {username!r} in {project.name}.")
-    return user
-
-
-def _projects(rows: Sequence[Project]) -> list[ProjectOut]:
-    return [ProjectOut(id=row.pk, name=row.name, created_at=stamp(row.created_at)) for row in rows]
-
-
-def _members(rows: Sequence[Membership]) -> list[MemberOut]:
-    return [
-        MemberOut(
-            username=row.user.username,
-            name=str(row.user),
-            role=row.role,
-            custom_role=row.custom_role.name if row.custom_role else None,
-            is_service=row.user.is_service,
-            since=stamp(row.created_at),
-        )
-        for row in rows
-    ]
-
-
-def _invitations(rows: Sequence[Invitation]) -> list[InvitationOut]:
-    return [
-        InvitationOut(
-            id=row.pk,
-            role=row.role,
-            email=row.email,
-            created_at=stamp(row.created_at),
-            expires_at=stamp(row.expires_at),
-            accepted_at=stamp(row.accepted_at),
-            made_by=row.by_token_id,
-        )
-        for row in rows
-    ]
+    found = project.members.filter(username=username).first()
+    return or_not_found(found, f"There is no member {username!r} in {project.name}.")

@@ -1,6 +1,6 @@
 """``/permissions`` and ``/projects/…/roles``: who may what, and the roles that a project makes for itself."""
 
-from collections.abc import Sequence
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
@@ -9,9 +9,8 @@ from ninja import Status as Answer
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body
+from runs.api.schemas import Body, Shown
 from runs.models import CustomRole
-from runs.presenting.stamps import stamp
 from runs.rights.access import PERMISSIONS_OF, Permission, get_project, permissions_in
 from runs.rights.access.operations import SIGNED_IN, operation, thing
 
@@ -41,7 +40,7 @@ class CustomRoleIn(Body):
 class CustomRoleOut(Schema):
     name: str
     permissions: list[str]
-    created_at: str
+    created_at: Shown
 
 
 @router.get("/permissions", response=PermissionsOut, summary="Permissions, and the roles that have them")
@@ -71,32 +70,31 @@ def mine(request: HttpRequest, project_id: str) -> HeldOut:
 
 @router.get("/projects/{project_id}/roles", response=Page[CustomRoleOut], summary="The project's own roles")
 @operation(thing(Permission.MEMBERS_READ))
-def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[CustomRoleOut]:
+def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[Any]:
     """Permissions that are added to a member's built-in role."""
     found = get_project(request, project_id).custom_roles.all()
-    return page(found, _roles, sort="name", cursor=query.cursor, limit=query.limit)
+    return page(found, list, sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/roles", response={201: CustomRoleOut}, summary="Make a role of the project")
 @operation(thing(Permission.ROLES_MANAGE))
-def create(request: HttpRequest, project_id: str, body: CustomRoleIn) -> Answer[CustomRoleOut]:
+def create(request: HttpRequest, project_id: str, body: CustomRoleIn) -> Answer[CustomRole]:
     """For owners. It holds no more than whoever makes it may do there. Example: `{"name": "stopper", "permissions":
     ["runs:stop"]}`"""
     project = get_project(request, project_id)
     made = actions.save_custom_role(actor=actor(request), project=project, name=body.name, permissions=body.permissions)
-    return Answer(201, _roles([made])[0])
+    return Answer(201, made)
 
 
 @router.put("/projects/{project_id}/roles/{name}", response=CustomRoleOut, summary="Change a role of the project")
 @operation(thing(Permission.ROLES_MANAGE))
-def change(request: HttpRequest, project_id: str, name: str, body: CustomRoleIn) -> CustomRoleOut:
+def change(request: HttpRequest, project_id: str, name: str, body: CustomRoleIn) -> CustomRole:
     """Example: `{"name": "stopper", "permissions": ["runs:stop", "runs:annotate"]}`"""
     project = get_project(request, project_id)
     role = actions.custom_role_of(project, name)
-    saved = actions.save_custom_role(
+    return actions.save_custom_role(
         actor=actor(request), project=project, name=body.name, permissions=body.permissions, role=role
     )
-    return _roles([saved])[0]
 
 
 @router.delete("/projects/{project_id}/roles/{name}", response={204: None}, summary="Delete a role of the project")
@@ -106,10 +104,3 @@ def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
     project = get_project(request, project_id)
     actions.delete_custom_role(actor=actor(request), role=actions.custom_role_of(project, name))
     return Answer(204, None)
-
-
-def _roles(rows: Sequence[CustomRole]) -> list[CustomRoleOut]:
-    return [
-        CustomRoleOut(name=row.name, permissions=list(row.permissions), created_at=stamp(row.created_at))
-        for row in rows
-    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
@@ -11,9 +12,8 @@ from ninja import Status as Answer
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, schema_of
+from runs.api.schemas import Body, Shown, document_of, schema_of
 from runs.models import Secret
-from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_project, get_run
 from runs.rights.access.operations import ADMINISTRATOR, operation, own, thing
 from runs.rights.secrets.delivery import uses_of
@@ -36,12 +36,14 @@ class RotatedOut(schema_of(answers.Rotated)):  # type: ignore[misc]  # as above
 
 
 class UseOut(Schema):
-    attempt: int
+    attempt: int = Field(validation_alias="attempt.number")
     name: str
     version: int
-    personal: bool = Field(description="of the person who launched the run, and not of the project")
+    personal: bool = Field(
+        validation_alias="is_personal", description="of the person who launched the run, and not of the project"
+    )
     node: str
-    at: str
+    at: Shown
 
 
 class Uses(Schema):
@@ -97,21 +99,8 @@ def delete_own(request: HttpRequest, name: str) -> Answer[None]:
 
 @router.get("/runs/{run_id}/secrets", response=Uses, summary="Versions that its attempts got", tags=["runs"])
 @operation(thing(Permission.RUNS_READ))
-def uses(request: HttpRequest, run_id: str) -> Uses:
-    run = get_run(request, run_id)
-    return Uses(
-        items=[
-            UseOut(
-                attempt=use.attempt.number,
-                name=use.name,
-                version=use.version,
-                personal=use.is_personal,
-                node=use.node,
-                at=stamp(use.at),
-            )
-            for use in uses_of(run)
-        ]
-    )
+def uses(request: HttpRequest, run_id: str) -> Any:
+    return {"items": uses_of(get_run(request, run_id))}
 
 
 @router.post("/secrets/rotate-key", response=RotatedOut, summary="Wrap all secrets with a new key")
@@ -123,14 +112,4 @@ def rotate_key(request: HttpRequest) -> answers.Rotated:
 
 
 def _secrets(rows: Sequence[Secret]) -> list[answers.Secret]:
-    return [
-        answers.Secret(
-            name=row.name,
-            version=row.version,
-            created_by=row.created_by.username if row.created_by else None,
-            created_at=stamp(row.created_at),
-            changed_at=stamp(row.changed_at),
-            used_at=stamp(row.used_at),
-        )
-        for row in rows
-    ]
+    return [document_of(row, answers.Secret.__annotations__) for row in rows]

@@ -1,6 +1,6 @@
 """``/projects/…/service-accounts``: owners of tokens that are nobody's."""
 
-from collections.abc import Sequence
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
@@ -10,11 +10,10 @@ from pydantic import AwareDatetime
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.people.tokens import NewToken, TokenOut, new_token, tokens_out
-from runs.api.schemas import Body
+from runs.api.people.tokens import NewToken, TokenOut, new_token
+from runs.api.schemas import Body, Shown
 from runs.models import Membership, Project, Role, Token, User
-from runs.presenting.stamps import stamp
-from runs.rights.access import NotFound, Permission, get_project
+from runs.rights.access import Permission, get_project, or_not_found
 from runs.rights.access.operations import operation, thing
 
 router = Resource(tags=["people"])
@@ -26,9 +25,9 @@ class AccountIn(Body):
 
 
 class AccountOut(Schema):
-    username: str = Field(description="the project's name, a dot, and its own")
+    username: str = Field(validation_alias="user.username", description="the project's name, a dot, and its own")
     role: str
-    created_at: str
+    created_at: Shown
 
 
 class AccountTokenIn(Body):
@@ -39,21 +38,21 @@ class AccountTokenIn(Body):
 
 @router.get("/projects/{project_id}/service-accounts", response=Page[AccountOut], summary="Service accounts")
 @operation(thing(Permission.TOKENS_READ))
-def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[AccountOut]:
+def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[Any]:
     """Owners of tokens that are nobody's: they have a role in one project, and never sign in."""
     project = get_project(request, project_id)
     found = project.memberships.filter(user__service_of=project).select_related("user")
-    return page(found, _accounts, sort="created_at", cursor=query.cursor, limit=query.limit)
+    return page(found, list, sort="created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/service-accounts", response={201: AccountOut}, summary="Make a service account")
 @operation(thing(Permission.TOKENS_MANAGE))
-def create(request: HttpRequest, project_id: str, body: AccountIn) -> Answer[AccountOut]:
+def create(request: HttpRequest, project_id: str, body: AccountIn) -> Answer[Membership]:
     """For maintainers. Its `username` is the project's name, a dot, and `name`. Example: `{"name": "ci", "role":
     "member"}`"""
     project = get_project(request, project_id)
     account = actions.create_service_account(actor=actor(request), project=project, name=body.name, role=body.role)
-    return Answer(201, _accounts(list(project.memberships.filter(user=account).select_related("user")))[0])
+    return Answer(201, project.memberships.select_related("user").get(user=account))
 
 
 @router.delete("/projects/{project_id}/service-accounts/{username}", response={204: None}, summary="End it for good")
@@ -67,10 +66,10 @@ def close(request: HttpRequest, project_id: str, username: str) -> Answer[None]:
 
 @router.get("/projects/{project_id}/service-accounts/{username}/tokens", response=Page[TokenOut], summary="Its tokens")
 @operation(thing(Permission.TOKENS_READ))
-def tokens(request: HttpRequest, project_id: str, username: str, query: Query[ListQuery]) -> Page[TokenOut]:
+def tokens(request: HttpRequest, project_id: str, username: str, query: Query[ListQuery]) -> Page[Any]:
     project = get_project(request, project_id)
     found = Token.objects.filter(user=_account(project, username)).select_related("user")
-    return page(found, tokens_out, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return page(found, list, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post(
@@ -93,10 +92,4 @@ def create_token(
 
 def _account(project: Project, username: str) -> User:
     account = User.objects.filter(service_of=project, is_active=True, username=username).first()
-    if account is None:
-        raise NotFound(f"Project {project.name} has no service account {username!r}.")
-    return account
-
-
-def _accounts(rows: Sequence[Membership]) -> list[AccountOut]:
-    return [AccountOut(username=row.user.username, role=row.role, created_at=stamp(row.created_at)) for row in rows]
+    return or_not_found(account, f"Project {project.name} has no service account {username!r}.")

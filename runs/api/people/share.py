@@ -1,6 +1,6 @@
 """``/share``: links by which guests read a run, a comparison, a sweep or a report."""
 
-from collections.abc import Sequence
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
@@ -10,9 +10,7 @@ from pydantic import AwareDatetime
 from runs.actions.sharing import revoke_share, share, thing_of
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body
-from runs.models import SharedLink
-from runs.presenting.stamps import stamp
+from runs.api.schemas import Body, Shown
 from runs.rights.access import Permission, get_shared_link, visible_shared_links
 from runs.rights.access.operations import lists, operation, thing
 
@@ -29,14 +27,14 @@ class ShareIn(Body):
 class ShareOut(Schema):
     id: str
     object: str = Field(description="of a comparison its runs, whatever filter found them")
-    project: str
-    created_by: str | None
-    created_at: str
-    expires_at: str
-    revoked_at: str | None
+    project: Shown
+    created_by: Shown | None
+    created_at: Shown
+    expires_at: Shown
+    revoked_at: Shown | None
     num_opened: int
-    first_opened_at: str | None
-    last_opened_at: str | None
+    first_opened_at: Shown | None
+    last_opened_at: Shown | None
 
 
 class NewShare(ShareOut):
@@ -45,13 +43,13 @@ class NewShare(ShareOut):
 
 @router.get("/share", response=Page[ShareOut], summary="Links for guests")
 @operation(lists(Permission.RUNS_READ))
-def find(request: HttpRequest, query: Query[ListQuery], object: str = "") -> Page[ShareOut]:
+def find(request: HttpRequest, query: Query[ListQuery], object: str = "") -> Page[Any]:
     """Those of the projects that one sees, or to the `object`; ended and revoked ones too. Example:
     `?object=run/abc123`"""
     found = visible_shared_links(request.user)
     if object:
         found = found.filter(object=thing_of(actor(request), object, Permission.RUNS_READ).name)
-    return page(found, _shares_out, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return page(found, list, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/share", response={201: NewShare}, summary="Share with guests")
@@ -61,7 +59,7 @@ def create(request: HttpRequest, body: ShareIn, response: HttpResponse) -> Answe
     `{"object": "run/abc123"}`"""
     link, url = share(actor=actor(request), name=body.object, expires_at=body.expires_at)
     response["Cache-Control"] = "no-store"
-    return Answer(201, NewShare(**dict(_shares_out([link])[0]), url=url))
+    return Answer(201, NewShare(**dict(ShareOut.from_orm(link)), url=url))
 
 
 @router.delete("/share/{share_id}", response={204: None}, summary="Revoke a link for guests")
@@ -70,18 +68,3 @@ def revoke(request: HttpRequest, share_id: str) -> Answer[None]:
     """Whoever may share in the project may revoke, also what others made. The link then answers 410."""
     revoke_share(actor=actor(request), link=get_shared_link(request, share_id))
     return Answer(204, None)
-
-
-def _shares_out(rows: Sequence[SharedLink]) -> list[ShareOut]:
-    times = ("created_at", "expires_at", "revoked_at", "first_opened_at", "last_opened_at")
-    return [
-        ShareOut(
-            id=row.pk,
-            object=row.object,
-            project=row.project.name,
-            created_by=row.created_by.username if row.created_by else None,
-            num_opened=row.num_opened,
-            **{name: stamp(getattr(row, name)) for name in times},
-        )
-        for row in rows
-    ]

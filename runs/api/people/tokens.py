@@ -1,20 +1,19 @@
 """``/tokens`` and ``/me``: the person who is asking, and their API tokens."""
 
-from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
 from ninja import Status as Answer
-from pydantic import AwareDatetime
+from pydantic import AliasChoices, AwareDatetime
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body
+from runs.api.schemas import Body, Shown
 from runs.models import GroupRole, Membership, Role, Token, User
-from runs.presenting.stamps import stamp
-from runs.rights.access import NotFound, Permission, is_administrator, strongest_roles, visible_projects
+from runs.rights.access import Permission, is_administrator, or_not_found, strongest_roles, visible_projects
 from runs.rights.access.operations import SIGNED_IN, operation, own, thing
 
 router = Resource(tags=["people"])
@@ -27,18 +26,29 @@ class TokenIn(Body):
     expires_at: AwareDatetime | None = None
 
 
+MadeBy = Annotated[
+    str | None,
+    Field(
+        validation_alias=AliasChoices("made_by", "by_token_id"),
+        description="id of the token that made it, with which it ends; null: a person did",
+    ),
+]
+
+
 class TokenOut(Schema):
     id: str
     name: str
-    user: str
+    user: Shown
     scopes: list[str] | None
-    projects: list[str] | None = Field(description="ids; null: all")
-    created_at: str
-    last_used_at: str | None
+    projects: list[str] | None = Field(
+        validation_alias=AliasChoices("projects", "project_ids"), description="ids; null: all"
+    )
+    created_at: Shown
+    last_used_at: Shown | None
     last_address: str
-    expires_at: str | None
-    revoked_at: str | None
-    made_by: str | None = Field(description="id of the token that made it, with which it ends; null: a person did")
+    expires_at: Shown | None
+    revoked_at: Shown | None
+    made_by: MadeBy
 
 
 class TokensQuery(ListQuery):
@@ -89,9 +99,9 @@ def me(request: HttpRequest) -> Me:
 
 @router.get("/tokens", response=Page[TokenOut])
 @operation(own(Permission.ACCOUNT_READ))
-def find(request: HttpRequest, query: Query[TokensQuery]) -> Page[TokenOut]:
+def find(request: HttpRequest, query: Query[TokensQuery]) -> Page[Any]:
     found = actions.tokens_of(actor(request), _whose(request, query.user)).select_related("user")
-    return page(found, tokens_out, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return page(found, list, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/tokens", response={201: NewToken})
@@ -129,29 +139,8 @@ def _whose(request: HttpRequest, username: str) -> User:
     if username in ("", asking.username):
         return asking
     found = User.objects.filter(username=username).first() if is_administrator(asking) else None
-    if found is None:
-        raise NotFound(f"There is no person {username!r} whose tokens you can see.")
-    return found
+    return or_not_found(found, f"There is no person {username!r} whose tokens you can see.")
 
 
 def new_token(token: Token, secret: str) -> NewToken:
-    return NewToken(**dict(tokens_out([token])[0]), token=secret, secret=secret)
-
-
-def tokens_out(rows: Sequence[Token]) -> list[TokenOut]:
-    return [
-        TokenOut(
-            id=row.pk,
-            name=row.name,
-            user=row.user.username,
-            scopes=row.scopes,
-            projects=row.project_ids,
-            created_at=stamp(row.created_at),
-            last_used_at=stamp(row.last_used_at),
-            last_address=row.last_address,
-            expires_at=stamp(row.expires_at),
-            revoked_at=stamp(row.revoked_at),
-            made_by=row.by_token_id,
-        )
-        for row in rows
-    ]
+    return NewToken(**dict(TokenOut.from_orm(token)), token=secret, secret=secret)

@@ -4,10 +4,10 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Field, Schema
 
 from runs.api.auth import Resource
+from runs.api.schemas import Shown
 from runs.inputs.repositories.mirrors import difference
 from runs.models import Project, Run, RunCode
-from runs.presenting.stamps import stamp
-from runs.rights.access import NotFound, Permission, get_run
+from runs.rights.access import Permission, get_run, or_not_found
 from runs.rights.access.operations import operation, thing
 
 router = Resource(tags=["runs"])
@@ -20,22 +20,20 @@ class CodeOut(Schema):
     path: str
     subject: str
     author: str
-    authored_at: str | None
-    bundle_sha256: str
-    previous_commit: str = Field(description="of the project's last run of this repository; empty for its first")
+    authored_at: Shown | None
+    bundle_sha256: str = Field(validation_alias="sha256")
+    previous_commit: str = Field(
+        validation_alias="previous", description="of the project's last run of this repository; empty for its first"
+    )
     fetch_s: float = Field(description="seconds that it took at the submit")
     remarks: list[str]
 
 
 @router.get("/runs/{run_id}/code", response=CodeOut, summary="The commit that a run was made of")
 @operation(thing(Permission.RUNS_READ))
-def show(request: HttpRequest, run_id: str) -> CodeOut:
+def show(request: HttpRequest, run_id: str) -> RunCode:
     """With its branch, subject and author, and the commit of the run before. 404 where the code is not from Git."""
-    code = _code_of(get_run(request, run_id))
-    names = ("url", "commit", "branch", "path", "subject", "author", "fetch_s", "remarks")
-    known = {name: getattr(code, name) for name in names}
-    at = stamp(code.authored_at)
-    return CodeOut(**known, authored_at=at, bundle_sha256=code.sha256, previous_commit=code.previous)
+    return _code_of(get_run(request, run_id))
 
 
 @router.get(
@@ -49,14 +47,10 @@ def diff(request: HttpRequest, run_id: str) -> HttpResponse:
     """Empty where nothing changed. 404 for the first run of a repository, and where its copy is not here any more."""
     run = get_run(request, run_id)
     project: Project = run.project
-    found = difference(project, _code_of(run))
-    if found is None:
-        raise NotFound("There is no run before this one whose commit is still here.")
+    sentence = "There is no run before this one whose commit is still here."
+    found = or_not_found(difference(project, _code_of(run)), sentence)
     return HttpResponse(found.patch, content_type="text/plain; charset=utf-8")
 
 
 def _code_of(run: Run) -> RunCode:
-    code = RunCode.objects.filter(run=run).first()
-    if code is None:
-        raise NotFound(f"The code of run {run.name} is not from Git.")
-    return code
+    return or_not_found(RunCode.objects.filter(run=run).first(), f"The code of run {run.name} is not from Git.")

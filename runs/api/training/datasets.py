@@ -16,10 +16,9 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, schema_of
+from runs.api.schemas import Body, document_of, schema_of
 from runs.inputs.datasets import recipe_of
 from runs.models import Dataset, Node
-from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_cluster, get_dataset, get_project, named_project, visible_datasets
 from runs.rights.access.operations import NODE, lists, operation, thing
 from trainyard.contract import inspections
@@ -129,26 +128,9 @@ def _whole(row: Dataset) -> DatasetWithFacts:
 
 
 def _datasets(rows: Sequence[Dataset]) -> list[answers.Dataset]:
+    names = answers.Dataset.__annotations__
     return [
-        answers.Dataset(
-            id=row.pk,
-            name=row.name,
-            project=row.project.name,
-            cluster=row.cluster.name,
-            source=row.source,
-            location=row.location,
-            options=row.options,
-            recipe=recipe_of(row.source, row.options),
-            state=row.state,
-            problem=row.problem,
-            size_bytes=row.size_bytes,
-            num_rows=row.facts.get("num_rows"),
-            digest=row.digest,
-            checked_by=row.checked_by.name if row.checked_by else None,
-            checked_at=stamp(row.checked_at),
-            created_by=row.created_by.username if row.created_by else None,
-            created_at=stamp(row.created_at),
-        )
+        document_of(row, names, recipe=recipe_of(row.source, row.options), num_rows=row.facts.get("num_rows"))
         for row in rows
     ]
 

@@ -19,7 +19,7 @@ from runs.models import Run
 from runs.presenting.runs import sendings_of
 from runs.records.files import outputs, room, uploads
 from runs.records.files.encrypted import EncryptedOutput, is_encrypted, plain_name
-from runs.rights.access import NotFound, Permission, get_run
+from runs.rights.access import Permission, get_run, or_not_found
 from runs.rights.access.operations import NODE, operation, thing
 from trainyard.at_rest.chunks import CannotDecrypt
 
@@ -150,9 +150,7 @@ def _left(run: Run) -> list[LeftOnNode]:
 def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     """Always as an attachment."""
     run = get_run(request, run_id)
-    found = outputs.find(run.pk, path)
-    if found is None:
-        raise NotFound(f"Run {run.name} has no file {path!r}.")
+    found = or_not_found(outputs.find(run.pk, path), f"Run {run.name} has no file {path!r}.")
     right = LastingRight(request, lambda user: get_run(user, run_id))
     keys = EncryptedOutput(found, run.pk, keyring_for(run)) if is_encrypted(found) else None
     try:

@@ -1,21 +1,19 @@
 """``/runs/{id}/attempts`` and ``/events``: what became of a run."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Query, Schema
 from ninja import Status as Answer
-from pydantic import ConfigDict
+from pydantic import BeforeValidator, ConfigDict
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body
-from runs.models import Attempt, Event, Placement
+from runs.api.schemas import Body, Shown
+from runs.models import Attempt, Event
 from runs.presenting.annex import AnnexFigure, annex_of
-from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
 from runs.values.run_config import MAX_STEP_NOTE
@@ -26,15 +24,17 @@ router = Resource(tags=["runs"])
 
 
 class PlacementOut(Schema):
-    node: str
+    node: Shown
     node_rank: int
     first_rank: int
     num_ranks: int
-    slots: list[int]
+    slots: Annotated[list[int], BeforeValidator(lambda held: [one.index for one in held])] = Field(
+        validation_alias="held_slots"
+    )
     phase: str
-    reported_at: str | None
+    reported_at: Shown | None
     image: str = Field(description="of the container that its ranks run in, with its digest; empty: they run in none")
-    ranks: list[dict[str, Any]]
+    ranks: Annotated[list[dict[str, Any]], BeforeValidator(to_builtins)] = Field(validation_alias="reported.ranks")
 
 
 class ConsequenceOut(Schema):
@@ -80,24 +80,36 @@ class AttemptOut(Schema):
     number: int
     fence: int
     world_size: int
-    created_at: str
-    go_at: str | None
-    contact_lost_at: str | None
-    ended_at: str | None
+    created_at: Shown
+    go_at: Shown | None
+    contact_lost_at: Shown | None
+    ended_at: Shown | None
     offered: list[dict[str, Any]] = Field(description="checkpoints to go on from, the newest first: run, step, fence")
     reason: dict[str, str]
-    cause: CauseOut | None = Field(description="null: it goes on, or it succeeded")
-    hang: HangOut | None = Field(description="what keeps its ranks, or what they were ended for")
+    cause: Annotated[CauseOut | None, BeforeValidator(to_builtins)] = Field(
+        validation_alias="known_cause", description="null: it goes on, or it succeeded"
+    )
+    hang: Annotated[HangOut | None, BeforeValidator(to_builtins)] = Field(
+        validation_alias="known_hang", description="what keeps its ranks, or what they were ended for"
+    )
     placements: list[PlacementOut]
+
+    @staticmethod
+    def resolve_offered(attempt: Attempt) -> Any:
+        return (attempt.go or {}).get("checkpoints", [])
+
+    @staticmethod
+    def resolve_reason(attempt: Attempt) -> dict[str, str]:
+        return {"code": attempt.reason_code, "sentence": attempt.reason_sentence}
 
 
 class EventOut(Schema):
     id: int
-    at: str
+    at: Shown
     code: str
     sentence: str
-    attempt: int | None
-    actor: str | None
+    attempt: Annotated[int | None, BeforeValidator(lambda attempt: attempt and attempt.number)]
+    actor: Shown | None
     data: dict[str, Any]
 
 
@@ -146,29 +158,29 @@ def annex(request: HttpRequest, run_id: str) -> list[AnnexFigure]:
 
 @router.get("/runs/{run_id}/attempts", response=Page[AttemptOut], by_alias=True)
 @operation(thing(Permission.RUNS_READ))
-def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[AttemptOut]:
+def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[Any]:
     """Each placement, with each node's last report on its ranks; `offered` are the checkpoints it could resume from.
     `cause` says why one ended: null while it goes on, and after a success. `hang` is what keeps its ranks, or what they
     were ended for."""
     found = get_run(request, run_id).attempts.prefetch_related("placements__node", "placements__held_slots")
-    return page(found, _attempts, sort="number", cursor=query.cursor, limit=query.limit)
+    return page(found, list, sort="number", cursor=query.cursor, limit=query.limit)
 
 
 @router.get("/runs/{run_id}/events", response=Page[EventOut])
 @operation(thing(Permission.RUNS_READ))
-def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[EventOut]:
+def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[Any]:
     """The history in sentences, the oldest first."""
     found = get_run(request, run_id).events.select_related("attempt", "actor")
-    return page(found, _events, sort="at", cursor=query.cursor, limit=query.limit)
+    return page(found, list, sort="at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/runs/{run_id}/notes", response={201: EventOut}, summary="Write a note at a step")
 @operation(thing(Permission.RUNS_ANNOTATE))
-def note(request: HttpRequest, run_id: str, body: NoteIn) -> Answer[EventOut]:
+def note(request: HttpRequest, run_id: str, body: NoteIn) -> Answer[Event]:
     """An event `note` of the run, with the step in its `data`; charts mark it there. Example: `{"step": 400, "text":
     "new data from here on"}`"""
-    event = actions.note_step(actor=actor(request), run=get_run(request, run_id), step=body.step, text=body.text)
-    return Answer(201, _events([event])[0])
+    run = get_run(request, run_id)
+    return Answer(201, actions.note_step(actor=actor(request), run=run, step=body.step, text=body.text))
 
 
 @router.get("/runs/{run_id}/alarms", response=AlarmsOut, summary="Values that broke a rule on a metric")
@@ -184,53 +196,3 @@ def alarms(request: HttpRequest, run_id: str) -> AlarmsOut:
             for one in attempt.known_alarms
         ]
     )
-
-
-def _attempts(rows: Sequence[Attempt]) -> list[AttemptOut]:
-    return [
-        AttemptOut(
-            id=row.pk,
-            number=row.number,
-            fence=row.fence,
-            world_size=row.world_size,
-            created_at=stamp(row.created_at),
-            go_at=stamp(row.go_at),
-            contact_lost_at=stamp(row.contact_lost_at),
-            ended_at=stamp(row.ended_at),
-            offered=(row.go or {}).get("checkpoints", []),
-            reason={"code": row.reason_code, "sentence": row.reason_sentence},
-            cause=None if (cause := row.known_cause) is None else CauseOut.model_validate(to_builtins(cause)),
-            hang=None if (hang := row.known_hang) is None else HangOut.model_validate(to_builtins(hang)),
-            placements=[_placement(placement) for placement in row.placements.all()],
-        )
-        for row in rows
-    ]
-
-
-def _placement(placement: Placement) -> PlacementOut:
-    return PlacementOut(
-        node=placement.node.name,
-        node_rank=placement.node_rank,
-        first_rank=placement.first_rank,
-        num_ranks=placement.num_ranks,
-        slots=[slot.index for slot in placement.held_slots.all()],
-        phase=placement.phase,
-        reported_at=stamp(placement.reported_at),
-        image=placement.image,
-        ranks=[to_builtins(rank) for rank in placement.reported.ranks],
-    )
-
-
-def _events(rows: Sequence[Event]) -> list[EventOut]:
-    return [
-        EventOut(
-            id=row.pk,
-            at=stamp(row.at),
-            code=row.code,
-            sentence=row.sentence,
-            attempt=row.attempt.number if row.attempt else None,
-            actor=row.actor.username if row.actor else None,
-            data=row.data,
-        )
-        for row in rows
-    ]

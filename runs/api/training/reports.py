@@ -10,9 +10,8 @@ from ninja import Status as Answer
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body
+from runs.api.schemas import Body, document_of
 from runs.models import Report
-from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_project, get_report, named_project, visible_reports
 from runs.rights.access.operations import lists, operation, thing
 
@@ -109,11 +108,5 @@ def _whole(report: Report) -> ReportOut:
 
 
 def _items(rows: Sequence[Report]) -> list[ReportItem]:
-    return [
-        ReportItem(
-            id=row.pk, url=_url(row), project=row.project.name, title=row.title, version=row.version,
-            archived=row.is_archived, created_by=row.created_by.username if row.created_by else None,
-            created_at=stamp(row.created_at), changed_at=stamp(row.changed_at),
-        )
-        for row in rows
-    ]  # fmt: skip
+    names = ReportItem.model_fields
+    return [ReportItem(**document_of(row, names, url=_url(row), archived=row.is_archived)) for row in rows]

@@ -15,7 +15,7 @@ from runs.models import Node, Placement, Run
 from runs.records.files import outputs, uploads
 from runs.records.files.room import NoRoom
 from runs.records.files.uploads import NoTarget, NotBegun, UploadingNode
-from runs.rights.access import NotFound
+from runs.rights.access import or_not_found
 from runs.rights.access.operations import NODE, operation
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.storage_keys import keyring_of_project
@@ -88,9 +88,8 @@ def placement_of(request: HttpRequest, run_id: str, fence: int, *, is_newest: bo
     an older attempt leaves, or what comes after the end, changes nothing, unless somebody has asked for it."""
     node: Node = request.auth  # type: ignore[attr-defined]
     found = Placement.objects.filter(node=node, attempt__run=run_id, attempt__fence=fence)
-    placement = found.select_related("attempt__run").first()
-    if placement is None:
-        raise NotFound(f"There is no run {run_id!r} with fence {fence} on this node.")
+    sentence = f"There is no run {run_id!r} with fence {fence} on this node."
+    placement = or_not_found(found.select_related("attempt__run").first(), sentence)
     newest = placement.attempt.run.fence
     if is_newest and newest != fence and placement.leftovers != "upload":
         raise HttpError(409, f"Fence {fence} is over: the newest attempt of the run has fence {newest}.")

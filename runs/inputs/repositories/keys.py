@@ -16,7 +16,7 @@ from django.utils import timezone
 from runs.inputs.repositories.problems import RepositoryProblem
 from runs.models import GitKey, Project
 from runs.rights.secrets.key_stores import KeyProblem
-from runs.rights.secrets.sealed import git_key_place, open_text, seal_text
+from runs.rights.secrets.sealed import git_key_place, open_text
 from trainyard.spec.values.code import RepositoryAddress, place_of
 
 CONNECT_S = 15
@@ -27,12 +27,6 @@ class Passage(NamedTuple):
 
     variables: dict[str, str]
     settings: dict[str, str]
-    has_key: bool
-
-
-def seal_secret(project_id: str, key_id: str, text: str) -> str:
-    """Return what is stored of the token, or of the private key as ssh-keygen writes it. Raises KeyProblem."""
-    return seal_text(git_key_place(project_id, key_id), text)
 
 
 def _open_secret(key: GitKey) -> str:
@@ -89,7 +83,7 @@ def passage(url: str, address: str, key: GitKey | None) -> Iterator[Passage]:
             found["http.curloptResolve"] = f"{place.host}:{port}:{shown}"
             if key is not None:
                 found["http.extraHeader"] = f"Authorization: {authorization(key)}"
-        yield Passage(variables, found, key is not None)
+        yield Passage(variables, found)
         if key is not None:
             _record_use(key, folder / "known_hosts")
 
@@ -139,6 +133,7 @@ class KeyValues(NamedTuple):
 
 _PLACE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*[A-Za-z0-9_~-])?")
 _USER = re.compile(r"[A-Za-z0-9._@+-]{0,100}")
+_HOST_KEY = re.compile(r"#.*|\S+ (ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/=]+( .*)?")
 
 
 def checked_key(*, kind: GitKey.Kind, place: str, secret: str, user: str, host_keys: str) -> KeyValues:
@@ -167,12 +162,8 @@ def checked_key(*, kind: GitKey.Kind, place: str, secret: str, user: str, host_k
     if not _USER.fullmatch(user):
         problems["user"] = "A user is letters, digits and . _ @ + -"
     host_keys = host_keys.replace("\r\n", "\n").strip()
-    if host_keys and not all(_is_host_key(line) for line in host_keys.split("\n")):
+    if host_keys and not all(map(_HOST_KEY.fullmatch, host_keys.split("\n"))):
         problems["host_keys"] = "Paste lines as ssh-keyscan prints them: host, kind, key."
     if problems:
         raise ValidationError(problems)
     return KeyValues(place, secret, user, f"{host_keys}\n" if host_keys else "")
-
-
-def _is_host_key(line: str) -> bool:
-    return line.startswith("#") or bool(re.fullmatch(r"\S+ (ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/=]+( .*)?", line))

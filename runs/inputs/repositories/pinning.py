@@ -94,8 +94,6 @@ class TreeEntry(NamedTuple):
 
 class Packed(NamedTuple):
     data: bytes
-    sha256: str
-    files: list[str]
     remarks: list[str]  # what is not as it would be in a checkout
 
 
@@ -120,10 +118,10 @@ class TreeReader:
         if not self.contents:
             raise RepositoryProblem("path", f"{mirror.url} has no file at this commit that could be code")
         try:
-            data, sha256, files = pack_contents(sorted(self.contents))
+            data, _, _ = pack_contents(sorted(self.contents))
         except BundleError as error:
             raise RepositoryProblem("path", str(error)) from None
-        return Packed(data, sha256, files, self._remarks())
+        return Packed(data, self._remarks())
 
     def _remarks(self) -> list[str]:
         found = []

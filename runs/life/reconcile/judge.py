@@ -102,7 +102,7 @@ def judge(case: Case) -> Verdict:
     if fatal:
         return _failing(case, fatal)
     if all(part.is_over for part in case.parts) or _is_done_without_the_rest(case):
-        return _finishing(case, sorted(borne, key=_ended_at))
+        return _finishing(case, sorted(borne, key=lambda failure: failure.at))
     if stopped := [part.node for part in case.parts if part.is_stopped and not part.is_over]:
         return _stopped_supervisors(case, stopped)
     if silent := [part.node for part in case.parts if part.is_silent]:
@@ -289,7 +289,3 @@ def failures(case: Case) -> tuple[list[Failure], list[Failure]]:
     if not case.outlives_workers or not case.has_go:
         return found, []
     return [one for one in found if not one.is_spare], [one for one in found if one.is_spare]
-
-
-def _ended_at(failure: Failure) -> float:
-    return failure.at

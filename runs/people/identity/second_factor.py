@@ -72,17 +72,12 @@ def _site_asks(user: User) -> bool:
 def _asked_by_projects(user_ids: Collection[int], asking: dict[str, str]) -> set[int]:
     own = Membership.objects.filter(user__in=user_ids, project__in=asking).values_list("user_id", "project_id", "role")
     groups = GroupRole.objects.filter(Q(project__in=asking) | Q(project=None), group__user__in=user_ids)
+    order = Role.values  # the strongest first
     return {
         user_id
         for user_id, project_id, role in [*own, *groups.values_list("group__user", "project_id", "role")]
-        if any(is_as_strong(role, asking[one]) for one in ([project_id] if project_id else asking))
+        if any(order.index(role) <= order.index(asking[one]) for one in ([project_id] if project_id else asking))
     }
-
-
-def is_as_strong(role: str, other: str) -> bool:
-    """Return whether a role is that other one or a stronger one."""
-    order = Role.values  # the strongest first
-    return order.index(role) <= order.index(other)
 
 
 # Seeds of second factors, in envelopes that are bound to the person: of an authenticator app, and of recovery codes.

@@ -15,7 +15,6 @@ from trainyard.contract.base import BadDocument, WireStruct, convert
 USER = "urn:ietf:params:scim:schemas:core:2.0:User"
 GROUP = "urn:ietf:params:scim:schemas:core:2.0:Group"
 LIST = "urn:ietf:params:scim:api:messages:2.0:ListResponse"
-PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 ERROR = "urn:ietf:params:scim:api:messages:2.0:Error"
 MAX_MEMBERS = 5_000
 MAX_OPERATIONS = 1_000

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.db import connections, models
 
-IDS_PER_QUERY = 500
+IDS_PER_QUERY = 500  # SQLite bounds the variables of a statement
 Model = type[models.Model]
 Row = Sequence[Any]  # values as the driver takes them: JSON as text, times by time_value()
 T = TypeVar("T")

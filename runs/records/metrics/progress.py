@@ -45,11 +45,6 @@ def watermarks(run_id: str) -> dict[str, int]:
     return dict(Producer.objects.filter(run_id=run_id).values_list("producer", "watermark"))
 
 
-def gaps(run_id: str) -> list[str]:
-    """Return the producers whose frames were refused because some before them are missing."""
-    return list(Producer.objects.filter(run_id=run_id, has_gap=True).values_list("producer", flat=True))
-
-
 def is_complete(run_id: str, producers: dict[str, int]) -> bool:
     """Return whether all frames arrived, by the producers' own counts."""
     stored = watermarks(run_id)

@@ -19,11 +19,10 @@ from runs.records.points.blocks import encode_block
 from runs.records.points.segments import Stretch, write_segments
 from runs.records.points.tables import Key, PointMatrix, SeriesGroup, SeriesPiece
 
-NAMES_PER_QUERY = 500  # SQLite bounds the variables of a statement
 SUMMARY = (
     "count", "first_step", "firsts", "last_step", "last_time", "last", "last_text", "last_attempt", "min", "max",
 )  # fmt: skip
-__all__ = ["SeriesPiece", "SeriesTable", "StreamLines", "write_lines", "write_matrices", "write_points"]
+__all__ = ["SeriesPiece", "SeriesTable", "StreamLines", "write_lines", "write_matrices"]
 
 DIRECT = 2048  # so many points of a series in one batch become a segment at once
 
@@ -66,17 +65,6 @@ def _write(run_id: str, attempt: int, cursor: int, kept: list[tuple[list[int], P
         bulk.insert(Block, ("run_id", "attempt", "cursor", "count", "data"), [row])
     if large:
         write_segments(run_id, attempt, large)
-
-
-def write_points(run_id: str, *, attempt: int, cursor: int, pieces: Iterable[SeriesPiece]) -> None:
-    """Store points of single series."""
-    matrices = []
-    for part in pieces:
-        steps, times, values = part.columns
-        if steps.size:
-            head = SeriesGroup((part.name,), part.labels)
-            matrices.append(PointMatrix(part.producer, part.sequence, head, steps, times, values[None]))
-    write_matrices(SeriesTable(run_id), attempt=attempt, cursor=cursor, matrices=matrices)
 
 
 # The running summary of each series of a run: how many points, the extremes, the last.
@@ -130,10 +118,9 @@ class SeriesTable:
             self._make(new)
 
     def _read(self, names: set[str]) -> None:
-        ordered = sorted(names)
         columns = ("name", "labels_key", "pk", *SUMMARY)
-        for start in range(0, len(ordered), NAMES_PER_QUERY):
-            rows = Series.objects.filter(run_id=self.run_id, name__in=ordered[start : start + NAMES_PER_QUERY])
+        for some in bulk.in_parts(sorted(names)):
+            rows = Series.objects.filter(run_id=self.run_id, name__in=some)
             for name, key, *values in rows.values_list(*columns):
                 row = self.rows[name, key] = Summary(*values)
                 row.firsts_text = json.dumps(row.firsts)

@@ -35,56 +35,43 @@ UNREAD = (
     "created_by__date_joined",
 )
 
+RUNS = Run.objects.select_related("project", "cluster", "created_by").defer(*UNREAD)
+JOBS = Job.objects.select_related("project")
+DATASETS = Dataset.objects.select_related("project", "cluster", "checked_by", "created_by")
+SWEEPS = Sweep.objects.select_related("project", "cluster", "created_by")
+LINKS = SharedLink.objects.select_related("project", "created_by")
+REPORTS = Report.objects.select_related("project", "created_by")
+
 
 def visible_runs(user: Someone) -> QuerySet[Run]:
     require_scope(user, Permission.RUNS_READ)
-    return _runs(user)
+    return _within(user, RUNS)
 
 
 def visible_jobs(user: Someone) -> JobQuerySet:
     require_scope(user, Permission.JOBS_READ)
-    return _jobs(user)
+    return _within(user, JOBS)
 
 
 def visible_datasets(user: Someone) -> QuerySet[Dataset]:
     require_scope(user, Permission.DATASETS_READ)
-    return _datasets(user)
+    return _within(user, DATASETS)
 
 
 def visible_sweeps(user: Someone) -> QuerySet[Sweep]:
     require_scope(user, Permission.SWEEPS_READ)
-    return _sweeps(user)
+    return _within(user, SWEEPS)
 
 
 def visible_shared_links(user: Someone) -> QuerySet[SharedLink]:
     """Return the links for guests of the projects that the person sees: whoever sees a thing sees who shared it."""
     require_scope(user, Permission.RUNS_READ)
-    return _within(user, SharedLink.objects.select_related("project", "created_by"))
+    return _within(user, LINKS)
 
 
 def visible_reports(user: Someone) -> QuerySet[Report]:
     require_scope(user, Permission.RUNS_READ)
-    return _reports(user)
-
-
-def _reports(user: Someone) -> QuerySet[Report]:
-    return _within(user, Report.objects.select_related("project", "created_by"))
-
-
-def _runs(user: Someone) -> QuerySet[Run]:
-    return _within(user, Run.objects.select_related("project", "cluster", "created_by").defer(*UNREAD))
-
-
-def _jobs(user: Someone) -> JobQuerySet:
-    return _within(user, Job.objects.select_related("project"))
-
-
-def _sweeps(user: Someone) -> QuerySet[Sweep]:
-    return _within(user, Sweep.objects.select_related("project", "cluster", "created_by"))
-
-
-def _datasets(user: Someone) -> QuerySet[Dataset]:
-    return _within(user, Dataset.objects.select_related("project", "cluster", "checked_by", "created_by"))
+    return _within(user, REPORTS)
 
 
 def _within(user: Someone, rows: Rows) -> Rows:
@@ -93,7 +80,7 @@ def _within(user: Someone, rows: Rows) -> Rows:
     if not isinstance(user, User) or not user.is_active:
         return rows.none()
     ids = visible_project_ids(user)
-    return rows if ids is None else rows.filter(one_of("project_id", ids))
+    return rows.all() if ids is None else rows.filter(one_of("project_id", ids))
 
 
 def get_project(who: Asker, project_id: str, wanted: Wanted | None = None) -> Project:
@@ -116,9 +103,7 @@ def project_by_name(user: Someone, name: str) -> Project:
 
 
 def get_run(who: Asker, run_id: str, wanted: Wanted | None = None) -> Run:
-    user, wanted = asked(who, wanted, Permission.RUNS_READ)
-    run = seen(_runs(user), "run", run_id)
-    return _allowed(user, run, run.project, wanted)
+    return _loaded(who, RUNS, "run", run_id, wanted, Permission.RUNS_READ)
 
 
 def get_run_to_enter(user: Someone, run_id: str) -> Run:
@@ -157,9 +142,7 @@ def get_runs(user: Someone, run_ids: Collection[str]) -> list[Run]:
 
 
 def get_job(who: Asker, job_id: str, wanted: Wanted | None = None) -> Job:
-    user, wanted = asked(who, wanted, Permission.JOBS_READ)
-    job = seen(_jobs(user), "job", job_id)
-    return _allowed(user, job, job.project, wanted)
+    return _loaded(who, JOBS, "job", job_id, wanted, Permission.JOBS_READ)
 
 
 def get_view(who: Asker, view_id: str, wanted: Wanted | None = None) -> SavedView:
@@ -173,21 +156,15 @@ def get_view(who: Asker, view_id: str, wanted: Wanted | None = None) -> SavedVie
 
 
 def get_report(who: Asker, report_id: str, wanted: Wanted | None = None) -> Report:
-    user, wanted = asked(who, wanted, Permission.RUNS_READ)
-    report = seen(_reports(user), "report", report_id)
-    return _allowed(user, report, report.project, wanted)
+    return _loaded(who, REPORTS, "report", report_id, wanted, Permission.RUNS_READ)
 
 
 def get_sweep(who: Asker, sweep_id: str, wanted: Wanted | None = None) -> Sweep:
-    user, wanted = asked(who, wanted, Permission.SWEEPS_READ)
-    sweep = seen(_sweeps(user), "sweep", sweep_id)
-    return _allowed(user, sweep, sweep.project, wanted)
+    return _loaded(who, SWEEPS, "sweep", sweep_id, wanted, Permission.SWEEPS_READ)
 
 
 def get_dataset(who: Asker, dataset_id: str, wanted: Wanted | None = None) -> Dataset:
-    user, wanted = asked(who, wanted, Permission.DATASETS_READ)
-    dataset = seen(_datasets(user), "dataset", dataset_id)
-    return _allowed(user, dataset, dataset.project, wanted)
+    return _loaded(who, DATASETS, "dataset", dataset_id, wanted, Permission.DATASETS_READ)
 
 
 def get_shared_link(who: Asker, link_id: str, wanted: Wanted | None = None) -> SharedLink:
@@ -205,6 +182,13 @@ def require_project_maker(user: Someone) -> None:
     if not can_create_projects(user):
         require_scope(user, Permission.PROJECTS_CREATE)
         raise Forbidden("You may not make projects. Ask an administrator to make it, or to let you make projects.")
+
+
+def _loaded(who: Asker, rows: QuerySet[M], kind: str, key: str, wanted: Wanted | None, reading: Permission) -> M:
+    """Return the row with that id, of those in projects that the person sees, if they may do with it what they want."""
+    user, wants = asked(who, wanted, reading)
+    thing = seen(_within(user, rows), kind, key)
+    return _allowed(user, thing, thing.project, wants)  # type: ignore[attr-defined]  # all of these have one
 
 
 def _allowed(user: Someone, thing: M, project: Project, wanted: Wanted) -> M:

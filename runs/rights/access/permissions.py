@@ -69,10 +69,6 @@ class Permission(TextChoices):
         return self.value.partition(":")[0]
 
     @property
-    def is_reading(self) -> bool:
-        return self.value.endswith(":read")
-
-    @property
     def area(self) -> Area:
         return _ELSEWHERE.get(self, Area.PROJECT)
 
@@ -161,7 +157,7 @@ def known_scopes() -> dict[str, frozenset[Permission]]:
     """Return what each scope of a token stands for: a permission, or all of a topic that change something."""
     found = {permission.value: frozenset({permission}) for permission in Permission}
     for topic in dict.fromkeys(permission.topic for permission in Permission):
-        changing = frozenset(one for one in Permission if one.topic == topic and not one.is_reading)
+        changing = frozenset(one for one in Permission if one.topic == topic and not one.value.endswith(":read"))
         if changing:
             found.setdefault(f"{topic}:write", changing)
     return found

@@ -61,11 +61,6 @@ def send(row: AuditEntry) -> None:
         _sender(settings.AUDIT_SYSLOG).put(as_syslog(row))
 
 
-@cache
-def _sender(place: SyslogPlace) -> "AuditSender":
-    return AuditSender(place)
-
-
 class AuditSender:
     def __init__(self, place: SyslogPlace) -> None:
         self._place = place
@@ -124,6 +119,7 @@ class AuditSender:
             log.warning("audit.not_sent", dropped=self.num_dropped, error=why)
 
 
+_sender = cache(AuditSender)
 log = structlog.get_logger(__name__)
 
 READ_AT_ONCE = 1_000

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -120,16 +120,23 @@ class TransitKeys:
         headers = {"X-Vault-Token": self._token(), "X-Vault-Request": "true"}
         if self._namespace:
             headers["X-Vault-Namespace"] = self._namespace
-        try:
-            with outside_client(timeout=TIMEOUT) as client:
-                answer = client.request(method, f"{self._engine}/{path}", headers=headers, json=body)
-            answer.raise_for_status()
-            data = answer.json().get("data") if answer.content else {}
-        except httpx.HTTPStatusError as error:  # its text would quote the address; the body may quote what was sent
-            raise KeyProblem(f"The transit engine answered {error.response.status_code} to {path}.") from error
-        except (httpx.HTTPError, ValueError) as error:
-            raise KeyProblem(f"The transit engine cannot be reached: {why_not(error)}.") from error
+        address = f"{self._engine}/{path}"
+        data = _asked("The transit engine", path, method, address, headers=headers, json=body).get("data")
         return data if isinstance(data, dict) else {}
+
+
+def _asked(service: str, what: str, method: str, url: str, **options: Any) -> dict[str, Any]:
+    """Return the answer. Raises KeyProblem."""
+    try:
+        with outside_client(timeout=TIMEOUT) as client:
+            answer = client.request(method, url, **options)
+        answer.raise_for_status()
+        found = answer.json() if answer.content else {}
+    except httpx.HTTPStatusError as error:  # its text would quote the address; the body may quote what was sent
+        raise KeyProblem(f"{service} answered {error.response.status_code} to {what}.") from error
+    except (httpx.HTTPError, ValueError) as error:
+        raise KeyProblem(f"{service} cannot be reached: {why_not(error)}.") from error
+    return found if isinstance(found, dict) else {}
 
 
 def _text(data: bytes) -> str:
@@ -181,16 +188,7 @@ class AwsKeys:
             "POST", self._endpoint, headers, content,
             region=self._region, service=SERVICE, credentials=self._credentials(), now=datetime.now(UTC),
         )  # fmt: skip
-        try:
-            with outside_client(timeout=TIMEOUT) as client:
-                answer = client.post(f"{self._endpoint}/", headers=signed, content=content)
-            answer.raise_for_status()
-            found = answer.json() if answer.content else {}
-        except httpx.HTTPStatusError as error:
-            raise KeyProblem(f"AWS KMS answered {error.response.status_code} to {operation}.") from error
-        except (httpx.HTTPError, ValueError) as error:
-            raise KeyProblem(f"AWS KMS cannot be reached: {why_not(error)}.") from error
-        return found if isinstance(found, dict) else {}
+        return _asked("AWS KMS", operation, "POST", f"{self._endpoint}/", headers=signed, content=content)
 
 
 def _bound(place: str) -> dict[str, str]:

@@ -32,13 +32,6 @@ class NotSealed(KeyProblem):
     """The text is no envelope: an older version stored it, and its migration could not open it."""
 
 
-class Rewrapped(NamedTuple):
-    """``num_left``: those that could not be read; nothing of theirs is changed."""
-
-    num_wrapped: int
-    num_left: int
-
-
 class StoredText(NamedTuple):
     """One sealed text in its row. ``replace`` stores another text unless the row has changed, and returns how often."""
 
@@ -76,15 +69,13 @@ def open_text(place: str, text: str) -> str:
     return open_envelope(key_store(), place, envelope)
 
 
-def wrap_texts_again(store: KeyStore) -> Rewrapped:
-    """Wrap every text's data key with the newest key. Raises KeyProblem."""
-    newest, num_wrapped, num_left = store.newest(), 0, 0
+def wrap_texts_again(store: KeyStore) -> int:
+    """Wrap the data key of every text that can be read with the newest key; return of how many. Raises KeyProblem."""
+    newest, num_wrapped = store.newest(), 0
     for stored in _stored_texts():
-        if (envelope := _envelope_of(stored.text)) is None:
-            num_left += 1
-        elif envelope.key_id != newest:
+        if (envelope := _envelope_of(stored.text)) is not None and envelope.key_id != newest:
             num_wrapped += stored.replace(encode(wrap_again(store, stored.place, envelope)))
-    return Rewrapped(num_wrapped, num_left)
+    return num_wrapped
 
 
 def is_all_wrapped(newest: str) -> bool:

@@ -82,7 +82,7 @@ def rotate_key() -> Rotation:
     Raises KeyProblem; then nothing is lost, and the same again goes on."""
     store = key_store()
     sentence = store.rotate()
-    number = _wrap_all(store) + sealed.wrap_texts_again(store).num_wrapped + wrap_storage_keys_again(store)
+    number = _wrap_all(store) + sealed.wrap_texts_again(store) + wrap_storage_keys_again(store)
     newest = store.newest()
     is_done = not SecretVersion.objects.exclude(key_id=newest).exists()
     is_done = is_done and sealed.is_all_wrapped(newest) and are_storage_keys_wrapped(newest)

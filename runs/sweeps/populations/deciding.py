@@ -14,9 +14,9 @@ import numpy as np
 
 from runs.sweeps.populations.lineage import CHANGEABLE_PATHS, Member, MemberVerdict, Successor
 from trainyard.contract.base import JsonObject
-from trainyard.spec.sweeps import Dimension, active, ordered
+from trainyard.spec.sweeps import Dimension, ordered
 from trainyard.spec.sweeps.models import Sampler
-from trainyard.spec.sweeps.space import unit_of, value_at
+from trainyard.spec.sweeps.space import filled, unit_of, value_at
 
 # Explore: other values of the hyperparameters that may change in mid-training (Jaderberg et al. 2017, section 4.2).
 
@@ -63,12 +63,8 @@ def fitted(dimension: Dimension, value: float) -> Any:
 
 def anew(space: "Space", rng: np.random.Generator) -> JsonObject:
     """Return a random point of the space."""
-    found: JsonObject = {}
-    for path in ordered(space):
-        unit = float(rng.random())
-        if active(space[path], found):
-            found[path] = value_at(space[path], unit)
-    return found
+    units = dict(zip(ordered(space), rng.random(len(space)).tolist(), strict=True))
+    return filled(space, lambda path, dimension: value_at(dimension, units[path]))
 
 
 # PB2: explore by a Gaussian process bandit (Parker-Holder et al. 2020, algorithm 1).

@@ -51,10 +51,10 @@ class Buckets(NamedTuple):
             return (self.total + self.rest) / np.where(numbers > 0, numbers, np.nan)
 
     def at(self, where: NDArray[np.int64] | NDArray[np.bool_]) -> "Buckets":
-        return _of([column[where] for column in self])
+        return Buckets._make(column[where] for column in self)
 
     def part(self, start: int, end: int) -> "Buckets":
-        return _of([column[start:end] for column in self])
+        return Buckets._make(column[start:end] for column in self)
 
 
 def bucketed(columns: Columns, keys: Keys, cursor: int | Steps) -> Buckets:
@@ -130,7 +130,7 @@ def combine(parts: Sequence[Buckets]) -> Buckets:
 
 
 def concatenated(parts: Sequence[Buckets]) -> Buckets:
-    return parts[0] if len(parts) == 1 else _of([np.concatenate(columns) for columns in zip(*parts, strict=True)])
+    return parts[0] if len(parts) == 1 else Buckets._make(map(np.concatenate, zip(*parts, strict=True)))
 
 
 def base_of(steps: Steps) -> int:
@@ -163,10 +163,6 @@ def decode(data: bytes) -> Buckets:
     found |= {name: found[name].astype(np.float64, copy=False) for name in NARROW}
     found["max_time"] = (found["max_time"] + found["last_time"].view(np.int64)).view(np.float64)
     return Buckets(**found)
-
-
-def _of(columns: list[NDArray[Any]]) -> Buckets:
-    return Buckets(*columns)
 
 
 def _sums(

@@ -23,6 +23,7 @@ from runs.records.metrics.models import (
 )
 from runs.records.points import read, store
 from runs.records.points.compaction.compactor import Compactor
+from tests.series import write_points
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -36,8 +37,8 @@ def fill(run_id: str, count: int = 40_000) -> None:
     steps = np.arange(count)
     columns = Columns(steps, steps / 4, np.random.default_rng(0).normal(0, 1, count))
     pieces = [store.SeriesPiece("p", 1, name, {}, columns) for name in ("a", "b")]
-    store.write_points(run_id, attempt=1, cursor=1, pieces=pieces)
-    store.write_points(run_id, attempt=1, cursor=2, pieces=[store.SeriesPiece("p", 1, "c", {}, columns.part(0, 5))])
+    write_points(run_id, attempt=1, cursor=1, pieces=pieces)
+    write_points(run_id, attempt=1, cursor=2, pieces=[store.SeriesPiece("p", 1, "c", {}, columns.part(0, 5))])
     store.write_lines(run_id, attempt=1, cursor=2, lines=[store.StreamLines(0, "stdout", [(1.0, "x")])])
     Checkpoint.objects.create(run_id=run_id, step=100, fence=1, at=1.0)
     CheckpointUse.objects.create(run_id=run_id, attempt=1, state="off", at=1.0)

@@ -21,6 +21,7 @@ from runs.records.points.charts.series import Attempts, Axis, Curve, curves, raw
 from runs.records.points.compaction import levels, pyramid, sealing
 from runs.records.points.compaction.compactor import compact_run
 from runs.records.points.read import series_list
+from tests.series import write_points
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -100,7 +101,7 @@ class Store:
         pieces = [store.SeriesPiece("p", 1, batch.name, {}, columns)]
         if batch.name == "a":  # a second series with the same axis
             pieces.append(store.SeriesPiece("p", 1, "twin", {}, columns))
-        store.write_points("run1", attempt=batch.attempt, cursor=self.cursor, pieces=pieces)
+        write_points("run1", attempt=batch.attempt, cursor=self.cursor, pieces=pieces)
         Telemetry.objects.update_or_create(run_id="run1", defaults={"cursor": self.cursor})
         for piece in pieces:
             own = self.rows.setdefault((piece.name, batch.attempt), [])

@@ -8,6 +8,7 @@ from django.db import transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runs.records.metrics.bulk import IDS_PER_QUERY
 from runs.records.metrics.models import Series
 from runs.records.points import store
 from runs.records.points.store import SeriesTable, Summary, fold
@@ -72,7 +73,7 @@ def test_no_more_series_are_made_than_a_run_may_have() -> None:
 
 @pytest.mark.django_db(databases="__all__")
 def test_more_names_than_a_statement_takes_are_read_in_parts() -> None:
-    names = tuple(f"n{number}" for number in range(store.NAMES_PER_QUERY + 3))
+    names = tuple(f"n{number}" for number in range(IDS_PER_QUERY + 3))
     with transaction.atomic():
         SeriesTable("run1").find([SeriesGroup(names, {})])
     again = SeriesTable("run1")

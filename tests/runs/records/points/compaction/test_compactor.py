@@ -18,6 +18,7 @@ from runs.records.points.charts.series import raw
 from runs.records.points.compaction import sealing
 from runs.records.points.compaction.compactor import Compactor
 from runs.records.points.compaction.sealing import fold_blocks, seal
+from tests.series import write_points
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -46,7 +47,7 @@ class Writer:
         self.cursor += 1
         times = 1e9 + steps * 0.25
         pieces = [store.SeriesPiece("p", 1, name, {}, Columns(steps, times, steps * 2.0)) for name in names]
-        store.write_points(self.run_id, attempt=1, cursor=self.cursor, pieces=pieces)
+        write_points(self.run_id, attempt=1, cursor=self.cursor, pieces=pieces)
         Telemetry.objects.update_or_create(run_id=self.run_id, defaults={"cursor": self.cursor})
         return count * len(names)
 
