@@ -11,11 +11,11 @@ from random import Random
 from typing import Any
 
 from benchmarks.queueing.trace import SLOTS, Job, Past
-from runs.placing.ends import Span, same
 from runs.placing.fitting import GPU, Placed, Request, Room
 from runs.placing.forecasting import Hold, starts
 from runs.placing.policies import POLICIES, Standing, ordered
 from runs.placing.scheduling import place
+from runs.placing.spans import Span, same
 
 KNOWN_AFTER_S = 60.0  # a job that has run so long has told its own steps
 HALF_LIFE_S = 7 * 86_400.0

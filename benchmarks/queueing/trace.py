@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from statistics import quantiles
 
-from runs.placing.ends import ALIKE, Span, span_of
+from runs.placing.spans import ALIKE, Span, span_of
 
 MEMORY = 200  # of the newest jobs of a kind
 UNKNOWN = Span(60.0, 3_600.0, 86_400.0)  # before any of the kind has ended

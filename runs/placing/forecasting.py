@@ -7,8 +7,8 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from runs.placing.ends import Span
 from runs.placing.fitting import Request, Room, is_usable, kinds_of
+from runs.placing.spans import Span
 
 PLAYS = 9  # of which eight of ten lie between the first and the last
 NEXT = 100  # runs behind the first that waits, which may pass it

@@ -11,11 +11,12 @@ from django.db.models import QuerySet
 from runs.models import Cluster, HeldSlot, Placement, Run
 from runs.models.runs import counts_up_to, size_of
 from runs.placing.admission import refused, terms_of
-from runs.placing.ends import History, Span, ends_of, lasts_of, with_ends
+from runs.placing.ends import History, ends_of, lasts_of, with_ends
 from runs.placing.fitting import Placed, Request, Room, Waiting
 from runs.placing.forecasting import Hold, starts
 from runs.placing.policies import ordered, policy_of
 from runs.placing.scheduling import place
+from runs.placing.spans import Span
 from runs.placing.usage import standings_of
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import SpecDocument

@@ -8,8 +8,8 @@ from django.db.models import Q
 
 from runs.engines import engine_of
 from runs.models import Cluster, Run
-from runs.placing.ends import Span
 from runs.placing.queue import outlook, waiting_runs
+from runs.placing.spans import Span
 from runs.serving import broadcast
 from runs.values.columns import StartPrediction
 from trainyard.contract.base import to_builtins

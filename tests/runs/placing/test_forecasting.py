@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runs.placing.ends import Span, same, span_of
 from runs.placing.fitting import Request, Room
 from runs.placing.forecasting import Hold, starts
+from runs.placing.spans import Span, same, span_of
 
 
 def room(name: str, slots: int = 2, free: int = 0) -> Room:
