@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from trainyard.cli.screen import Screen, ago, size
-from trainyard.contract.answers.people import Compliance, Export
-from trainyard.rest import privacy_calls
+from trainyard.contract.answers.people import Compliance, Days, Export, Removals, Storage
+from trainyard.rest.answers import Page
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 
@@ -190,15 +191,15 @@ FOR_EVER = "for ever"
 def export_mine(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     """Have an export made, or take the one of the last hour, and bring it here."""
     try:
-        found: Export | None = privacy_calls.request_export(client)
+        found: Export | None = client.call("POST", "me/exports", Export, json={})
     except ApiError as error:
         if error.status != 409:
             raise
-        found = privacy_calls.newest_export(client)  # one of the last hour
+        found = _newest_export(client)  # one of the last hour
     deadline = time.monotonic() + arguments.timeout
     while found is not None and found["state"] == "waiting" and time.monotonic() < deadline:
         time.sleep(ASK_EVERY_S)
-        found = privacy_calls.newest_export(client)
+        found = _newest_export(client)
     if found is None or found["state"] != "ready":
         screen.complain(found["problem"] if found and found["problem"] else "The export is not ready yet.")
         return 1
@@ -213,8 +214,13 @@ def export_mine(client: Client, arguments: argparse.Namespace, screen: Screen) -
     return 0
 
 
+def _newest_export(client: Client) -> Export | None:
+    found = client.call("GET", "me/exports", Page[Export], params={"limit": 1})
+    return found["items"][0] if found["items"] else None
+
+
 def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    found = privacy_calls.storage(client, arguments.project)
+    found = client.call("GET", f"projects/{quote(arguments.project, safe='')}/storage", Storage)
     if arguments.json:
         screen.json(found)
         return 0
@@ -231,18 +237,15 @@ def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) 
 
 def keep_for(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     """Show how long what is kept; with ``--keep`` what would go, and with ``--yes`` save it."""
-    days = dict(arguments.keep)
+    days, place = dict(arguments.keep), f"projects/{quote(arguments.project, safe='')}/retention"
     if days and not arguments.yes:
-        removals = privacy_calls.preview_retention(client, arguments.project, days)["items"]
+        removals = client.call("POST", f"{place}/preview", Removals, json={"days": days})["items"]
         screen.say("This would be removed now. --yes saves it.")
         titles = ("kind", "older than", "runs", "size")
         screen.table(titles, [(one["kind"], f"{one['days']} d", one["runs"], size(one["bytes"])) for one in removals])
         return 0
-    if days:
-        kept = privacy_calls.set_retention(client, arguments.project, days)["days"]
-    else:
-        kept = privacy_calls.retention(client, arguments.project)["days"]
-    rows = [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in kept.items()]
+    found = client.call("PUT", place, Days, json={"days": days}) if days else client.call("GET", place, Days)
+    rows = [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in found["days"].items()]
     screen.table(("kind", "kept"), rows)
     return 0
 
