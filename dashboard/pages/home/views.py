@@ -13,19 +13,20 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.home.load import cluster_lines, machines_of
-from dashboard.pages.home.needs import away_nodes, failed_lately, needs_of, troubled_runs
+from dashboard.pages.home.load import Machines, cluster_lines, machines_of
 from dashboard.pages.shared.badges import Badge, badge
 from dashboard.pages.shared.frame import answer, page, person, show
 from dashboard.pages.shared.gauges import time_view
 from dashboard.pages.shared.run_rows import Row, coloured, rows
 from runs.actions import submit_run
-from runs.models import Cluster, Run, User
+from runs.models import Cluster, Node, Run, User
 from runs.models.indexes import first_rows_together, is_none, one_of
+from runs.presenting.server_state import contact_time
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import Permission, Someone, projects_with, visible_runs
 from runs.rights.access.operations import SIGNED_IN, thing
 from runs.values.status import FINAL, LIVE, PLACED, Status
+from trainyard.formats.words import listed
 
 VISIT_GAP = timedelta(minutes=30)  # after which one was away
 KEPT_APART = timedelta(minutes=1)  # a visit is written no more often
@@ -164,3 +165,93 @@ def launch_example(request: HttpRequest) -> HttpResponse:
         document["cluster"] = clusters[0]
     run = submit_run(actor=user, document=document)
     return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
+
+
+# Runs and nodes that need a person, each with the reason in one line and the one action that helps.
+
+
+LATELY = timedelta(hours=24)
+WAITS_LONG = timedelta(minutes=10)
+MAX_NAMED = 4  # nodes of a cluster
+SEVERITY = ("red", "rust", "amber", "grey")
+
+
+class Need(NamedTuple):
+    row: Row
+    sentence: str
+    colour: str
+    verb: str  # a verb of run_verbs, or "" where looking is what helps
+    label: str
+
+
+class Away(NamedTuple):
+    """Nodes of a cluster that are out of contact and that nobody drains."""
+
+    cluster: Cluster
+    nodes: list[Node]
+    names: str
+    sentence: str
+    since: datetime | None  # the last word of any of them
+
+    @property
+    def url(self) -> str:
+        """The page of the one node, else of all clusters."""
+        return reverse("node", args=(self.nodes[0].pk,)) if len(self.nodes) == 1 else reverse("clusters")
+
+
+def failed_lately(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
+    """Runs that failed within a day and that nobody has restarted or archived since."""
+    return runs.filter(one_of("status", [Status.FAILED]), ended_at__gte=now - LATELY).order_by("-ended_at", "-pk")
+
+
+def troubled_runs(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
+    """Live runs whose row says that they need a person, the longest first, however many others there are."""
+    waits_long = one_of("status", [Status.QUEUED]) & Q(created_at__lt=now - WAITS_LONG)
+    is_troubled = one_of("status", [Status.LOST, Status.RECOVERING]) | waits_long
+    return runs.filter(is_troubled, is_none("local_id"), ended_at=None).order_by("created_at", "pk")
+
+
+def away_nodes(machines: Sequence[Machines], now: datetime) -> list[Away]:
+    """Nodes that do not answer, by cluster. A drained node may be switched off, and of one that an engine brought its
+    run says what is missing."""
+    known = contact_time(now)
+    found = [(one.cluster, [node for node in one.nodes if _is_away(node, known)]) for one in machines]
+    return [_away(cluster, nodes) for cluster, nodes in found if nodes]
+
+
+def _is_away(node: Node, known: datetime) -> bool:
+    return not node.is_draining and node.kind == Node.Kind.STAYS and not node.is_in_contact(known)
+
+
+def _away(cluster: Cluster, nodes: list[Node]) -> Away:
+    names = [node.name for node in nodes]
+    seen = [node.seen_at for node in nodes if node.seen_at is not None]
+    shown = listed(names, at_most=MAX_NAMED)
+    them = "it" if len(nodes) == 1 else "them"
+    sentence = f"Out of contact with the server: nothing is started on {them}." if seen else "Never in contact so far."
+    return Away(cluster, nodes, shown, sentence, max(seen, default=None))
+
+
+def needs_of(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:
+    found = [
+        Need(row, row.run.reason_sentence, "red", *(("", "") if row.run.is_local else ("restart", "Restart")))
+        for row in failed
+    ]
+    found += [need for row in live if (need := _need(row, now)) is not None]
+    return sorted(found, key=lambda need: SEVERITY.index(need.colour))
+
+
+def _need(row: Row, now: datetime) -> Need | None:
+    run = row.run
+    if run.is_local:  # its end comes with the next sync, or never: nothing to be alarmed about
+        return None if run.status == Status.RUNNING else Need(row, run.reason_sentence, "grey", "give-up", "Give up")
+    if run.status == Status.LOST:
+        return Need(row, run.reason_sentence, "rust", "give-up", "Give up")
+    if run.status == Status.RECOVERING:
+        return Need(row, run.reason_sentence, "amber", "", "")
+    if run.status == Status.QUEUED and now - run.created_at > WAITS_LONG:
+        return Need(row, run.reason_sentence, "grey", "stop", "Cancel")
+    for lamp in row.lamps:
+        if run.status == Status.RUNNING and lamp["colour"] == "red":
+            return Need(row, lamp["sentence"], "amber", "", "")
+    return None
