@@ -14,8 +14,7 @@ from django.urls import path
 from dashboard.http.credentials import credential_of
 from dashboard.sockets import feeds
 from dashboard.sockets.admission import NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, AdmissionQuestion, admission
-from dashboard.sockets.feeds import Feed, Member, feed_of
-from dashboard.sockets.outbox import Outbox
+from dashboard.sockets.feeds import Feed, Member, Outbox, feed_of
 from dashboard.sockets.session_socket import SessionSocket
 from runs.records.deltas import encoded
 from runs.records.deltas.delta import Delta

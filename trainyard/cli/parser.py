@@ -5,21 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainyard import __version__
-from trainyard.cli import (
-    acting,
-    datasets,
-    files,
-    following,
-    importing,
-    launching,
-    planning,
-    programs,
-    reading,
-    shadowing,
-    sweeping,
-    syncing,
-)
-from trainyard.cli.beside import executing, forwarding
+from trainyard.cli import acting, beside, datasets, files, following, importing, launching, programs, reading, sweeping
 from trainyard.cli.screen import speaks_json
 from trainyard.cli.security import add_security
 
@@ -56,7 +42,7 @@ def _add_launching(commands: Any) -> None:
     )
     start.add_argument("--git", action="store_true", help="send the code as its Git remote, commit and changes over it")
     sentence = "say what the spec in FILE would cost, and what would cost less"
-    plan = _command(commands, "plan", planning.plan, sentence, _takes_overrides, speaks_json)
+    plan = _command(commands, "plan", reading.plan, sentence, _takes_overrides, speaks_json)
     plan.add_argument("file", metavar="FILE", help="a spec in YAML or JSON; - reads it from the standard input")
     plan.add_argument("--count", type=_not_negative, default=3, metavar="N", help="proposals, at most (default: 3)")
     sentence = "launch a run's spec again as a new run and print its id"
@@ -72,7 +58,7 @@ def _add_launching(commands: Any) -> None:
 
 def _add_syncing(commands: Any) -> None:
     sentence = "send what was logged outside of Trainyard, once"
-    sync = _command(commands, "sync", syncing.sync_folder, sentence, speaks_json)
+    sync = _command(commands, "sync", importing.sync_folder, sentence, speaks_json)
     sync.add_argument(
         "folder", nargs="?", default="trainyard-spool", metavar="DIR", help="where it lies (default: trainyard-spool)"
     )
@@ -89,7 +75,7 @@ def _tool(tools: Any, name: str, run: Command, sentence: str) -> argparse.Argume
 
 
 def _add_other_tools(commands: Any) -> None:
-    shadow = _command(commands, "shadow", shadowing.shadow, "run a program, and mirror what it logs: -- COMMAND...")
+    shadow = _command(commands, "shadow", programs.shadow, "run a program, and mirror what it logs: -- COMMAND...")
     shadow.set_defaults(is_local=True)
     shadow.add_argument("--only", action="store_true", help="the other tools send and write nothing themselves")
     shadow.add_argument("--project", help="whose run it becomes (default: default)")
@@ -207,7 +193,7 @@ def _add_acting(commands: Any) -> None:
 
 def _add_interactive(commands: Any) -> None:
     sentence = "run a command beside a rank: exec RUN -- COMMAND..."
-    one = _command(commands, "exec", executing.execute, sentence, _takes_run, _takes_rank)
+    one = _command(commands, "exec", beside.execute, sentence, _takes_run, _takes_rank)
     one.add_argument("-t", "--terminal", action="store_true", help="with a terminal; without a command it is a shell's")
     one.add_argument("-i", "--stdin", action="store_true", help="send the standard input to the command")
     one.add_argument(
@@ -215,11 +201,11 @@ def _add_interactive(commands: Any) -> None:
     )
     one.add_argument("--max-output", type=_positive, metavar="BYTES", help="end it where it prints more (64 MiB)")
     sentence = "lead a port of this machine to a port of a rank's"
-    forward = _command(commands, "forward", forwarding.forward, sentence, _takes_run, _takes_rank)
+    forward = _command(commands, "forward", beside.forward, sentence, _takes_run, _takes_rank)
     forward.add_argument(
         "ports", type=_ports, metavar="PORT[:REMOTE]", help="the port here, and there where that is another"
     )
-    opened = _command(commands, "notebook", executing.notebook, "open a notebook in a browser: a run's, or a new one")
+    opened = _command(commands, "notebook", beside.notebook, "open a notebook in a browser: a run's, or a new one")
     opened.add_argument("id", nargs="?", metavar="ID", help="a run with a notebook; without it one is launched")
     opened.add_argument("--name", default="notebook", help="of a new one (default: notebook)")
     opened.add_argument("--project", default="default", help="of a new one (default: default)")
