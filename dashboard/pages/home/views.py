@@ -1,5 +1,6 @@
 """Home: what needs a person, what is running, how full the clusters are, what ended last."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -13,25 +14,26 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.home.load import Machines, cluster_lines, machines_of
 from dashboard.pages.shared.badges import Badge, badge
 from dashboard.pages.shared.frame import answer, page, person, show
 from dashboard.pages.shared.gauges import time_view
 from dashboard.pages.shared.run_rows import Row, coloured, rows
 from runs.actions import submit_run
-from runs.models import Cluster, Node, Run, User
+from runs.models import Cluster, HeldSlot, Node, Run, User
 from runs.models.indexes import first_rows_together, is_none, one_of
 from runs.presenting.server_state import contact_time
 from runs.records.time_use.sums import time_of_all
-from runs.rights.access import Permission, Someone, projects_with, visible_runs
+from runs.rights.access import Permission, Someone, nodes_of, projects_with, visible_clusters, visible_runs
 from runs.rights.access.operations import SIGNED_IN, thing
 from runs.values.status import FINAL, LIVE, PLACED, Status
 from trainyard.formats.words import listed
+from trainyard.grouping import grouped
 
 VISIT_GAP = timedelta(minutes=30)  # after which one was away
 KEPT_APART = timedelta(minutes=1)  # a visit is written no more often
 LONGEST = timedelta(days=30)
 WEEK = timedelta(days=7)
+UNREAD = ("inventory", "health", "self_check", "standby")  # documents, which no list shows
 ORDER = [Status.FAILED, Status.SUCCEEDED, Status.CANCELLED]
 
 
@@ -169,11 +171,63 @@ def launch_example(request: HttpRequest) -> HttpResponse:
 
 # Runs and nodes that need a person, each with the reason in one line and the one action that helps.
 
-
 LATELY = timedelta(hours=24)
 WAITS_LONG = timedelta(minutes=10)
 MAX_NAMED = 4  # nodes of a cluster
 SEVERITY = ("red", "rust", "amber", "grey")
+
+
+# Clusters with their nodes and how full they are: read at once, whatever their number.
+
+
+class Machines(NamedTuple):
+    """A cluster with its nodes."""
+
+    cluster: Cluster
+    nodes: Sequence[Node]
+
+
+class ClusterLine(NamedTuple):
+    """A cluster and its load: slots held, free on nodes in contact, and runs that wait."""
+
+    cluster: Cluster
+    num_nodes: int
+    num_away: int
+    num_draining: int
+    slots: int
+    held: int
+    free: int
+    waiting: int
+
+
+def machines_of(user: Someone) -> list[Machines]:
+    clusters = list(visible_clusters(user).defer("settings", "secrets", "labels", "log_rules"))
+    nodes = grouped((node.cluster_id, node) for node in nodes_of(clusters).defer(*UNREAD))
+    return [Machines(cluster, nodes.get(cluster.pk, ())) for cluster in clusters]
+
+
+def cluster_lines(user: Someone, machines: Sequence[Machines], now: datetime) -> list[ClusterLine]:
+    clusters = [one.cluster.pk for one in machines]
+    slots = HeldSlot.objects.filter(node__cluster__in=clusters).order_by()
+    held = Counter(cluster for cluster, *_ in slots.values_list("node__cluster", "node", "index").distinct())
+    queued = visible_runs(user).filter(status=Status.QUEUED, cluster__in=clusters).order_by()
+    waiting = dict(queued.values_list("cluster").annotate(num=Count("pk")))
+    known = contact_time(now)
+    return [_line(one, held[one.cluster.pk], waiting.get(one.cluster.pk, 0), known) for one in machines]
+
+
+def _line(one: Machines, held: int, waiting: int, known: datetime) -> ClusterLine:
+    here = [node for node in one.nodes if node.is_in_contact(known)]
+    return ClusterLine(
+        cluster=one.cluster,
+        num_nodes=len(one.nodes),
+        num_away=len(one.nodes) - len(here),
+        num_draining=sum(node.is_draining for node in one.nodes),
+        slots=sum(node.slots for node in one.nodes),
+        held=held,
+        free=max(0, sum(node.slots for node in here if not node.is_draining) - held),
+        waiting=waiting,
+    )
 
 
 class Need(NamedTuple):
