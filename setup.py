@@ -45,7 +45,7 @@ def collect(target: Path) -> None:
 def third_party() -> list[str]:
     icons = constant("dashboard/frontend/icons.py", "ICONS")
     return [
-        *constant("dashboard/frontend/finders.py", "ALLOWED"),
+        *constant("dashboard/frontend/storage.py", "ALLOWED"),
         *(f"{ICONS}/{name}.svg" for name in set(icons.values())),
     ]
 

@@ -20,7 +20,8 @@ from typing import Any
 import httpx
 import redis
 
-from dashboard.up.valkey import server_command, wait_until_it_answers
+from dashboard.up.valkey import server_command
+from tests.servers import wait_until_it_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 

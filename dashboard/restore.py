@@ -11,8 +11,7 @@ import tarfile
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from dashboard.backup import NOBODY, erasures_path
-from dashboard.encrypted_backup import DecryptedReader, Opener, is_encrypted
+from dashboard.backup import NOBODY, DecryptedReader, Opener, erasures_path, is_encrypted
 from dashboard.home import RESTORE_MARKER, home_path, write_private
 from dashboard.up.checks import CannotStart
 from dashboard.up.database import erase_again, open_database, set_up_django

@@ -21,7 +21,7 @@ import psutil
 from dashboard.home import LONGEST_SOCKET_PATH
 from dashboard.setup.machine import find_postgres_folder
 from dashboard.up.parent_death import tethered
-from dashboard.up.valkey import server_command, wait_until_it_answers
+from dashboard.up.valkey import NoValkey, answers, server_command
 
 
 class Valkey:
@@ -193,3 +193,12 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def wait_until_it_answers(unix_socket: Path, timeout_s: float = 10.0) -> None:
+    """Raise NoValkey when there is no answer within ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
+    while not answers(unix_socket):
+        if time.monotonic() > deadline:
+            raise NoValkey(f"The embedded Valkey did not answer on {unix_socket} within {timeout_s:g} s.")
+        time.sleep(0.01)

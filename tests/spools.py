@@ -12,8 +12,8 @@ from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
 from runs.models import Attempt, Node, Run
 from runs.serving.transport import redis
+from tests.frames import encode
 from trainyard.contract.seals import frames_scope, mac, stream_key
-from trainyard.spooling import frames as records
 
 Point = tuple[int, float, float]  # step, time, value
 
@@ -29,7 +29,7 @@ class Spool:
         return self.put(kind, payload)
 
     def put(self, kind: str, payload: dict[str, Any]) -> bytes:
-        frame = records.encode({"p": self.producer, "q": len(self.frames) + 1, "t": kind, **payload})
+        frame = encode({"p": self.producer, "q": len(self.frames) + 1, "t": kind, **payload})
         self.frames.append(frame)
         return frame
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.frames import encode
 from trainyard.contract.seals import frames_scope, mac
-from trainyard.spooling import frames as records
 
 START_S = 1_760_000_000.0
 SEED = 7
@@ -47,11 +47,11 @@ def frames(points: Points, rows_per_frame: int, *, producer: str = "") -> Iterat
     producer = producer or uuid.uuid4().hex
     names = series_names(points.values.shape[1])
     begin = {"rank": 0, "node": "bench", "pid": 1, "at": START_S, "role": "rank"}
-    yield records.encode({"p": producer, "q": 1, "t": "begin", **begin})
+    yield encode({"p": producer, "q": 1, "t": "begin", **begin})
     for number, start in enumerate(range(0, points.steps.size, rows_per_frame), 2):
         part = slice(start, start + rows_per_frame)
         columns = (points.steps[part].tobytes(), points.times[part].tobytes(), points.values[part].tobytes())
-        yield records.encode({"p": producer, "q": number, "t": "points", "g": [[{}, names, *columns]]})
+        yield encode({"p": producer, "q": number, "t": "points", "g": [[{}, names, *columns]]})
 
 
 def batches(parts: Iterator[bytes]) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from trainyard.spooling.frames import encode
+from tests.frames import encode
 
 BODY_BYTES = 3_900_000  # a request has at most 4 MiB
 FRAME_BYTES = 900_000

@@ -16,10 +16,10 @@ from benchmarks import goals
 from benchmarks.load.generate import SEED, START_S, Sender, batches
 from benchmarks.metrics_stack import MetricsStack, metrics_stack
 from benchmarks.table import Row, middle, scaled, spread_of
+from tests.frames import encode
 from trainyard.contract.locks import lock_bytes
 from trainyard.contract.seals import LOCKED, frames_scope, stream_key
 from trainyard.formats.pictures import png
-from trainyard.spooling import frames as records
 
 if TYPE_CHECKING:
     from runs.models import Project
@@ -104,7 +104,7 @@ def lines() -> Iterator[bytes]:
             (START_S + at, f"step {at} loss {words.random():.6f} lr {words.random():.3e} {words.getrandbits(64):x}")
             for at in range(start, start + LINES_PER_FRAME)
         ]
-        yield records.encode({"p": producer, "q": number, "t": "logs", "rank": 0, "stream": "stdout", "lines": some})
+        yield encode({"p": producer, "q": number, "t": "logs", "rank": 0, "stream": "stdout", "lines": some})
 
 
 def pictures() -> Iterator[bytes]:
@@ -118,9 +118,9 @@ def pictures() -> Iterator[bytes]:
             kind, meta, data = "text", {"format": "plain"}, b" ".join(b"%d" % noise.getrandbits(16) for _ in range(300))
         place = {"name": kind, "labels": {}, "step": number, "at": START_S + number}
         item = {**place, "kind": kind, "meta": meta, "data": data}
-        yield records.encode({"p": producer, "q": number + 2, "t": "media", **item})
+        yield encode({"p": producer, "q": number + 2, "t": "media", **item})
 
 
 def begin(producer: str) -> bytes:
     fields = {"rank": 0, "node": "bench", "pid": 1, "at": START_S, "role": "rank"}
-    return records.encode({"p": producer, "q": 1, "t": "begin", **fields})
+    return encode({"p": producer, "q": 1, "t": "begin", **fields})

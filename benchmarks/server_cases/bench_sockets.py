@@ -27,7 +27,7 @@ from benchmarks.load.listen import Plan
 from benchmarks.metrics_stack import MetricsStack, metrics_stack, wait_for_line
 from benchmarks.stack import percentile
 from benchmarks.table import Row, scaled
-from trainyard.spooling import frames as records
+from tests.frames import encode
 
 if TYPE_CHECKING:
     from runs.models import Run
@@ -159,7 +159,7 @@ def points_frame(producer: str, step: int) -> bytes:
     names = [f"train/metric_{metric}" for metric in range(NUM_METRICS)]
     values = struct.pack(f"<{NUM_METRICS}d", *(step * 0.1 + metric for metric in range(NUM_METRICS)))
     group = [{}, names, struct.pack("<q", step), struct.pack("<d", time.time()), values]
-    return records.encode({"p": producer, "q": step + 1, "t": "points", "g": [group]})
+    return encode({"p": producer, "q": step + 1, "t": "points", "g": [group]})
 
 
 def ages(published: Times, received: Received) -> list[float]:

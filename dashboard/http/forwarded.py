@@ -9,7 +9,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dashboard.http.asgi import Receive, Scope, Send
 from dashboard.http.body_limits import App
-from dashboard.http.own_clients import why_not
+from dashboard.http.own_clients import why_not_once
 
 log = structlog.get_logger(__name__)
 
@@ -46,9 +46,4 @@ class Forwarded:
             return "This address is not among those whose X-Forwarded-For is believed."
         if self._addresses:
             return ""  # whoever set them chose to believe each process there
-        state: Any = scope.get("state", {})
-        known: dict[str, str] = state.get("connection", {})
-        if "forwarded" not in known:
-            ends: Any = (client, scope.get("server"))
-            known["forwarded"] = why_not(*ends, users=settings.FORWARDED_ALLOW_USERS)
-        return known["forwarded"]
+        return why_not_once(scope, "forwarded", users=settings.FORWARDED_ALLOW_USERS)

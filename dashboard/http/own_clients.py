@@ -53,12 +53,17 @@ def _why_not(scope: Scope) -> str:
     """Return why the sender is none of ours, as a sentence; empty where it is."""
     if any(name in PASSED_ON for name, _ in scope["headers"]):  # before anything believes what they say of the client
         return "This request came by a proxy."
+    return why_not_once(scope, "why_not")
+
+
+def why_not_once(scope: Scope, name: str, *, users: Collection[int] = ()) -> str:
+    """As ``why_not``, which is asked once for a connection: all its requests find the answer under ``name``."""
     state: Any = scope.get("state", {})
-    known: dict[str, str] = state.get("connection", {})  # see Connection: one for all its requests
-    if "why_not" not in known:
+    known: dict[str, str] = state.get("connection", {})  # see LimitedConnection
+    if name not in known:
         ends: Any = (scope.get("client"), scope.get("server"))
-        known["why_not"] = why_not(*ends)
-    return known["why_not"]
+        known[name] = why_not(*ends, users=users)
+    return known[name]
 
 
 def why_not(

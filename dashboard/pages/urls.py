@@ -17,7 +17,7 @@ from dashboard.pages.datasets import views as datasets
 from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.people import data as project_data
-from dashboard.pages.people import person, rights, secrets, sign_in_settings
+from dashboard.pages.people import rights, secrets
 from dashboard.pages.people import views as people
 from dashboard.pages.reports import views as reports
 from dashboard.pages.run import apps, checkpoints
@@ -94,21 +94,19 @@ urlpatterns = [
     route("people/", people.people, "people"),
     route("people/who-may-what/", rights.who_may_what, "who-may-what"),
     route("people/new-project/", people.new_project, "new-project"),
-    route("people/sign-in/", sign_in_settings.sign_in_settings, "sign-in-settings"),
-    route("people/sign-in/scim-tokens/", sign_in_settings.new_scim_token, "new-scim-token"),
-    route(
-        "people/sign-in/scim-tokens/<slug:token_id>/revoke/", sign_in_settings.revoke_scim_token, "revoke-scim-token"
-    ),
-    route("people/persons/<int:person_id>/", person.person, "person"),
-    route("people/persons/<int:person_id>/export/", person.export, "export-person"),
-    route("people/persons/<int:person_id>/erase/", person.erase, "erase-person"),
+    route("people/sign-in/", rights.sign_in_settings, "sign-in-settings"),
+    route("people/sign-in/scim-tokens/", rights.new_scim_token, "new-scim-token"),
+    route("people/sign-in/scim-tokens/<slug:token_id>/revoke/", rights.revoke_scim_token, "revoke-scim-token"),
+    route("people/persons/<int:person_id>/", personal_data.of_person, "person"),
+    route("people/persons/<int:person_id>/export/", personal_data.export_of_person, "export-person"),
+    route("people/persons/<int:person_id>/erase/", personal_data.erase_person, "erase-person"),
     route("people/<slug:project_id>/data/", project_data.data, "project-data"),
     route("people/<slug:project_id>/data/retention/", project_data.retention, "set-retention"),
     route("people/<slug:project_id>/data/regions/", project_data.regions, "set-regions"),
     route("people/<slug:project_id>/data/encryption/", project_data.encryption, "set-encryption"),
     route("people/<slug:project_id>/data/measure/", project_data.measure, "measure-storage"),
     route("people/<slug:project_id>/data/quota/", project_data.quota, "set-quota"),
-    route("people/<slug:project_id>/second-factor/", sign_in_settings.ask_second_factor, "ask-second-factor"),
+    route("people/<slug:project_id>/second-factor/", rights.ask_second_factor, "ask-second-factor"),
     route("people/<slug:project_id>/invite/", people.invite, "invite"),
     route("people/<slug:project_id>/withdraw/<slug:invitation_id>/", people.withdraw, "withdraw"),
     route("people/<slug:project_id>/git-keys/", secrets.add_key, "add-git-key"),
@@ -124,7 +122,7 @@ urlpatterns = [
     route("people/<slug:project_id>/accounts/<int:user_id>/close/", rights.close_account, "close-account"),
     route("people/<slug:project_id>/role/<int:user_id>/", people.change_role, "change-role"),
     route("people/<slug:project_id>/remove/<int:user_id>/", people.remove, "remove-member"),
-    route("invitations/<str:secret>/", person.accept, "invitation"),
+    route("invitations/<str:secret>/", sign_in.accept, "invitation"),
     route("audit/", audit.audit, "audit"),
     route("audit/verify/", audit.verify, "verify-audit"),
     route("compliance/", audit.compliance, "compliance"),

@@ -16,10 +16,17 @@ from django.conf import settings
 from redis.exceptions import RedisError
 
 from dashboard.http.asgi import ASGIMessage, Receive, Scope, Send
+from dashboard.proxy.exchanges import (
+    MAX_BODY_BYTES,
+    ClientGone,
+    Exchange,
+    NotAnswered,
+    Outgoing,
+    SocketExchange,
+    TooLarge,
+)
 from dashboard.proxy.headers import COOKIE, SECURE_COOKIE, Headers, cookie_of, towards_app, value_of, why_not_from_here
-from dashboard.proxy.http_exchange import MAX_BODY_BYTES, ClientGone, Exchange, NotAnswered, Outgoing, TooLarge
 from dashboard.proxy.tunnel import Channel, Tunnel, TunnelClosed
-from dashboard.proxy.websocket_exchange import SocketExchange
 from runs.interactive import app_tickets
 from runs.interactive.addresses import App, ProxyOrigin
 from runs.interactive.app_tickets import ENTRY_PATH, AppPass

@@ -13,6 +13,7 @@ from .steps import ROOT, VENV, VENV_PYTHON, SetupError, run, step
 TORCH = "torch==2.13.0"
 EXTRAS = ("server", "node", "data")
 LOCKS = ROOT / "requirements"
+PINNED = ("--no-deps", "--require-hashes", "-r")  # with a lock behind it
 TOOLS = VENV / "tools"  # the installer's own folder, apart from what Trainyard imports
 
 
@@ -77,18 +78,8 @@ QUIET_PIP = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_DISABLE_PIP_VE
 
 def fetch_apart(pip: Sequence[str], lock: Path, folder: Path, sentence: str) -> None:
     """Put what `lock` pins into a folder of its own, where nothing imports it by accident."""
-    words: list[str | Path] = [
-        "install",
-        "--quiet",
-        "--no-compile",
-        "--no-deps",
-        "--require-hashes",
-        "--target",
-        folder,
-        "-r",
-        lock,
-    ]
-    run([*pip, *words], sentence, QUIET_PIP)
+    flags: list[str | Path] = ["--quiet", "--no-compile", *PINNED, lock, "--target", folder]
+    run([*pip, "install", *flags], sentence, QUIET_PIP)
 
 
 def install_lock(installer: Installer, kind: str) -> None:
@@ -96,7 +87,7 @@ def install_lock(installer: Installer, kind: str) -> None:
     with step("Python packages") as notes:
         notes.append(f"by {installer.name}")
         installer.install(
-            ["--no-deps", "--require-hashes", "-r", lock],
+            [*PINNED, lock],
             f"The Python packages of requirements/{lock.name} could not be installed. Is a package index reachable?",
         )
 
@@ -109,9 +100,7 @@ def ensure_ray() -> None:
     with step("Ray") as notes:
         installer = Installer()
         notes.append(f"by {installer.name}")
-        installer.install(
-            ["--no-deps", "--require-hashes", "-r", lock], "Ray could not be installed. Is a package index reachable?"
-        )
+        installer.install([*PINNED, lock], "Ray could not be installed. Is a package index reachable?")
         shutil.copyfile(lock, done)
 
 

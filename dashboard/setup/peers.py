@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 
-from .packages import LOCKS, Installer
+from .packages import LOCKS, PINNED, Installer
 from .steps import ROOT, SetupError, last_lines, run, say, step
 
 NAMES = ("trackio", "tensorboard", "mlflow", "wandb", "ray[tune]")
@@ -24,9 +24,7 @@ def ensure() -> None:
         run([sys.executable, "-m", "venv", "--without-pip", "--clear", FOLDER], f"Could not make {FOLDER}.")
         installer = Installer(PYTHON)
         try:
-            installer.install(
-                ["--no-deps", "--require-hashes", "-r", LOCK], "The trackers could not be installed together."
-            )
+            installer.install([*PINNED, LOCK], "The trackers could not be installed together.")
             missing = []
         except SetupError:
             missing = one_by_one(installer)

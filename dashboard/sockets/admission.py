@@ -96,8 +96,7 @@ class Admission:
         self._checking: asyncio.Task[None] | None = None
 
     async def admit(self, subscriber: Subscriber) -> Answer:
-        """Return what the subscriber's person sees, or the code to close with. Raises DatabaseError and what else keeps
-        anybody from saying who may see what."""
+        """Return what the subscriber's person sees, or the code to close with."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((subscriber.question, answer))
         if self._answering is None or self._answering.done():
@@ -118,13 +117,7 @@ class Admission:
     async def _answer(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
-            try:
-                found = await database_sync_to_async(answers)([question for question, _ in batch])
-            except Exception as error:  # the waiting ones raise it, and their sockets log it
-                for _, answer in batch:
-                    if not answer.done():
-                        answer.set_exception(error)
-                continue
+            found = await _answers([question for question, _ in batch])
             for (_, answer), one in zip(batch, found, strict=True):
                 if not answer.done():
                     answer.set_result(one)
@@ -137,19 +130,23 @@ class Admission:
                 await self._check(everybody[start : start + BATCH])
 
     async def _check(self, subscribers: list[Subscriber]) -> None:
-        try:
-            found = await database_sync_to_async(answers)([subscriber.question for subscriber in subscribers])
-        except DatabaseError as error:  # nobody can say who may see what: the pages reconnect until somebody can
-            log.warning("socket.database", error=str(error))
-            found = [UNAVAILABLE] * len(subscribers)
-        except Exception:  # without this look a socket would stay open for whoever lost their role
-            log.exception("socket.failed")
-            found = [UNAVAILABLE] * len(subscribers)
+        found = await _answers([subscriber.question for subscriber in subscribers])
         for subscriber, one in zip(subscribers, found, strict=True):
             if isinstance(one, Sight):
                 subscriber.stay(one)
             else:
                 subscriber.end(one)
+
+
+async def _answers(questions: Sequence[AdmissionQuestion]) -> Sequence[Answer]:
+    try:
+        found: list[Answer] = await database_sync_to_async(answers)(questions)
+        return found
+    except DatabaseError as error:  # nobody can say who may see what: the pages reconnect until somebody can
+        log.warning("socket.database", error=str(error))
+    except Exception:  # without an answer a socket would stay open for whoever lost their role
+        log.exception("socket.failed")
+    return [UNAVAILABLE] * len(questions)
 
 
 _admissions: WeakKeyDictionary[asyncio.AbstractEventLoop, Admission] = WeakKeyDictionary()

@@ -8,14 +8,12 @@ from urllib.parse import parse_qs
 import structlog
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.db import DatabaseError
 from django.urls import path
 
 from dashboard.http.credentials import credential_of
 from dashboard.sockets import feeds
 from dashboard.sockets.admission import NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, AdmissionQuestion, admission
-from dashboard.sockets.feeds import Feed, Member, feed_of
-from dashboard.sockets.outbox import Outbox
+from dashboard.sockets.feeds import Feed, Member, Outbox, feed_of
 from dashboard.sockets.session_socket import SessionSocket
 from runs.records.deltas import encoded
 from runs.records.deltas.delta import Delta
@@ -62,7 +60,7 @@ class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no ty
         await self.accept()  # a refusal before this has no code that a page could read
         self.outbox = Outbox()
         self.question = AdmissionQuestion(credential_of(self.scope), self.run_id)
-        answer = await self.ask()
+        answer = await admission().admit(self)
         if not isinstance(answer, Sight):
             self.end(answer)
             return
@@ -70,15 +68,6 @@ class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no ty
         self.joined = self.feed()
         self.joined.join(self, self.since())
         self.writing = asyncio.create_task(self.write())
-
-    async def ask(self) -> Sight | int:
-        try:
-            return await admission().admit(self)
-        except DatabaseError as error:  # the page reconnects until somebody can say who may see what
-            log.warning("socket.database", error=str(error))
-        except Exception:  # a socket that nobody admitted is closed, whatever the reason
-            log.exception("socket.failed")
-        return UNAVAILABLE
 
     async def disconnect(self, code: int) -> None:
         admission().leave(self)

@@ -62,11 +62,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
         self.tasks: list[asyncio.Task[None]] = []
         self.ending: asyncio.Task[None] | None = None
         await self.accept()  # a refusal before this has no code that a page could read
-        try:
-            answer = await admission().admit(self)
-        except Exception:  # a socket that nobody admitted is closed, whatever the reason
-            log.exception("session.failed")
-            answer = UNAVAILABLE
+        answer = await admission().admit(self)
         if not isinstance(answer, Sight):
             await self.refuse(answer)
 

@@ -6,7 +6,6 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 from dashboard.home import write_private
@@ -113,12 +112,3 @@ def answers(unix_socket: Path, password: str = "") -> bool:
             return b"+PONG" in answer
     except OSError:
         return False
-
-
-def wait_until_it_answers(unix_socket: Path, timeout_s: float = 10.0) -> None:
-    """Raise NoValkey when there is no answer within ``timeout_s``."""
-    deadline = time.monotonic() + timeout_s
-    while not answers(unix_socket):
-        if time.monotonic() > deadline:
-            raise NoValkey(f"The embedded Valkey did not answer on {unix_socket} within {timeout_s:g} s.")
-        time.sleep(0.01)

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from dashboard import backup, restore
-from dashboard.encrypted_backup import ENVELOPE, MAGIC, Opener
+from dashboard.backup import ENVELOPE, MAGIC, Opener
 from dashboard.up.checks import CannotStart
 from tests.dashboard.test_backup import make_home
 from trainyard.at_rest.chunks import CHUNK_BYTES, CannotDecrypt

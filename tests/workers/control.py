@@ -16,6 +16,7 @@ from typing import Any
 import redis
 from celery import Celery
 
+from tests.frames import frames
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import Locked
@@ -41,7 +42,7 @@ from trainyard.contract.seals import (
     up_key,
 )
 from trainyard.contract.statuses import OVER
-from trainyard.spooling.frames import Frame, frames
+from trainyard.spooling.frames import Frame
 from workers.attempt.folder import AttemptFolder
 from workers.sandbox.namespaces import inside_pid
 from workers.transport.commands import make_app

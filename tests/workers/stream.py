@@ -7,10 +7,11 @@ from pathlib import Path
 
 import redis
 
+from tests.frames import frames
 from trainyard.contract.orders import Order
 from trainyard.contract.records import Begin, Logs
 from trainyard.contract.seals import EPOCH_KEY, check_mac, down_key, frames_scope, new_key, seal, stream_key
-from trainyard.spooling.frames import Frame, frames
+from trainyard.spooling.frames import Frame
 from trainyard.spooling.writer import SpoolWriter
 from workers.supervisor.records.shipper import Shipper
 

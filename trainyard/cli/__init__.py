@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from trainyard.cli import programs
-from trainyard.cli.beside.executing import split_command
+from trainyard.cli.beside import split_command
 from trainyard.cli.parser import build_parser
 from trainyard.cli.screen import Screen
 from trainyard.cli.sweeping import with_start

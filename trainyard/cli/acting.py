@@ -5,6 +5,7 @@ import time
 
 from trainyard.cli.screen import LAMP_STYLES, Screen
 from trainyard.contract.answers import machines as machine_answers
+from trainyard.contract.answers import runs as run_answers
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 
@@ -21,15 +22,16 @@ NODE_VERBS = {"drain": "give a node no new runs; elastic ones leave it", "enable
 
 
 def act_on_run(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    run = client.act(arguments.id, arguments.command)
+    return _said(client.act(arguments.id, arguments.command), screen)
+
+
+def _said(run: run_answers.Run, screen: Screen) -> int:
     screen.say(f"{run['name']} is {run['status']}. {run['reason']['sentence']}".strip())
     return 0
 
 
 def resize(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    run = client.resize(arguments.id, arguments.nodes)
-    screen.say(f"{run['name']} is {run['status']}. {run['reason']['sentence']}".strip())
-    return 0
+    return _said(client.resize(arguments.id, arguments.nodes), screen)
 
 
 def move(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -79,9 +81,7 @@ def exclude_node(client: Client, arguments: argparse.Namespace, screen: Screen) 
 
 def rewind(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     first, last = arguments.skip
-    run = client.rewind(arguments.id, to=arguments.to, first=first, last=last)
-    screen.say(f"{run['name']} is {run['status']}. {run['reason']['sentence']}".strip())
-    return 0
+    return _said(client.rewind(arguments.id, to=arguments.to, first=first, last=last), screen)
 
 
 def preflight(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

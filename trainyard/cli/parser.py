@@ -5,21 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from trainyard import __version__
-from trainyard.cli import (
-    acting,
-    datasets,
-    files,
-    following,
-    importing,
-    launching,
-    planning,
-    programs,
-    reading,
-    shadowing,
-    sweeping,
-    syncing,
-)
-from trainyard.cli.beside import executing, forwarding
+from trainyard.cli import acting, beside, datasets, files, following, importing, launching, programs, reading, sweeping
+from trainyard.cli.screen import speaks_json
 from trainyard.cli.security import add_security
 
 Command = Callable[..., int]
@@ -48,55 +35,47 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_launching(commands: Any) -> None:
-    start = _command(commands, "submit", launching.submit, "launch the spec in FILE and print the run's id")
+    sentence = "launch the spec in FILE and print the run's id"
+    start = _command(commands, "submit", launching.submit, sentence, _takes_overrides, _may_wait)
     start.add_argument(
         "file", metavar="FILE", help="a spec in YAML or JSON, or a program to run; - reads a spec from standard input"
     )
     start.add_argument("--git", action="store_true", help="send the code as its Git remote, commit and changes over it")
-    _takes_overrides(start)
-    _may_wait(start)
-    plan = _command(commands, "plan", planning.plan, "say what the spec in FILE would cost, and what would cost less")
+    sentence = "say what the spec in FILE would cost, and what would cost less"
+    plan = _command(commands, "plan", reading.plan, sentence, _takes_overrides, speaks_json)
     plan.add_argument("file", metavar="FILE", help="a spec in YAML or JSON; - reads it from the standard input")
-    _takes_overrides(plan)
     plan.add_argument("--count", type=_not_negative, default=3, metavar="N", help="proposals, at most (default: 3)")
-    _speaks_json(plan)
-    clone = _command(commands, "clone", launching.clone, "launch a run's spec again as a new run and print its id")
-    _takes_run(clone)
-    _takes_overrides(clone)
-    _may_wait(clone)
-    go_on = _command(commands, "continue", launching.go_on, "go on from a run's checkpoint as a new run; print its id")
-    _takes_run(go_on)
+    sentence = "launch a run's spec again as a new run and print its id"
+    _command(commands, "clone", launching.clone, sentence, _takes_run, _takes_overrides, _may_wait)
+    sentence = "go on from a run's checkpoint as a new run; print its id"
+    go_on = _command(commands, "continue", launching.go_on, sentence, _takes_run, _takes_overrides, _may_wait)
     go_on.add_argument("--step", type=_not_negative, metavar="N", help="the checkpoint's step (default: the newest)")
-    _takes_overrides(go_on)
-    _may_wait(go_on)
-    restart = _command(commands, "restart", launching.restart, "start an ended run again", _takes_run)
-    _may_wait(restart)
-    wait = _command(commands, "wait", launching.wait, "wait for the end of a run; exit 0 only if it succeeded")
-    _takes_run(wait)
+    _command(commands, "restart", launching.restart, "start an ended run again", _takes_run, _may_wait)
+    sentence = "wait for the end of a run; exit 0 only if it succeeded"
+    wait = _command(commands, "wait", launching.wait, sentence, _takes_run, speaks_json)
     wait.add_argument("--timeout", type=float, metavar="SECONDS", help="give up (exit 1) after so long")
-    _speaks_json(wait)
 
 
 def _add_syncing(commands: Any) -> None:
-    sync = _command(commands, "sync", syncing.sync_folder, "send what was logged outside of Trainyard, once")
+    sentence = "send what was logged outside of Trainyard, once"
+    sync = _command(commands, "sync", importing.sync_folder, sentence, speaks_json)
     sync.add_argument(
         "folder", nargs="?", default="trainyard-spool", metavar="DIR", help="where it lies (default: trainyard-spool)"
     )
     sync.add_argument("--project", help="whose runs they become (default: default, or where they were sent before)")
     sync.add_argument("--follow", "-f", action="store_true", help="go on until each of them has ended")
     sync.add_argument("--again", action="store_true", help="send those anew that were deleted on the server")
-    _speaks_json(sync)
     doors = commands.add_parser("import", help="import runs of other tools", description="Import runs of other tools.")
     tools = doors.add_subparsers(dest="import_command", required=True, metavar="TOOL")
     importing.add_tools(tools, _tool)
 
 
 def _tool(tools: Any, name: str, run: Command, sentence: str) -> argparse.ArgumentParser:
-    return _command(tools, name, run, sentence, _speaks_json)
+    return _command(tools, name, run, sentence, speaks_json)
 
 
 def _add_other_tools(commands: Any) -> None:
-    shadow = _command(commands, "shadow", shadowing.shadow, "run a program, and mirror what it logs: -- COMMAND...")
+    shadow = _command(commands, "shadow", programs.shadow, "run a program, and mirror what it logs: -- COMMAND...")
     shadow.set_defaults(is_local=True)
     shadow.add_argument("--only", action="store_true", help="the other tools send and write nothing themselves")
     shadow.add_argument("--project", help="whose run it becomes (default: default)")
@@ -108,7 +87,7 @@ def _add_other_tools(commands: Any) -> None:
 
 
 def _add_reading(commands: Any) -> None:
-    runs = _command(commands, "runs", reading.runs, "list runs, the newest first")
+    runs = _command(commands, "runs", reading.runs, "list runs, the newest first", speaks_json)
     runs.add_argument("--status", help="only these, such as RUNNING,QUEUED")
     runs.add_argument("--project", help="only runs of this project")
     runs.add_argument("--tag", help="only runs with this tag")
@@ -117,41 +96,37 @@ def _add_reading(commands: Any) -> None:
     runs.add_argument("--sort", metavar="FIELD", default="-created_at", help="the order; - is downwards")
     runs.add_argument("--archived", action="store_true", help="those that were archived")
     runs.add_argument("--limit", type=_positive, default=50, metavar="N", help="at most so many (default: 50)")
-    _speaks_json(runs)
-    show = _command(commands, "show", reading.show, "show a run: status and why, progress, lamps, metrics", _takes_run)
-    _speaks_json(show)
-    lines = _command(commands, "logs", following.logs, "print what the ranks of a run wrote", _takes_run)
+    sentence = "show a run: status and why, progress, lamps, metrics"
+    _command(commands, "show", reading.show, sentence, _takes_run, speaks_json)
+    lines = _command(commands, "logs", following.logs, "print what the ranks of a run wrote", _takes_run, speaks_json)
     how = lines.add_mutually_exclusive_group()
     how.add_argument("--follow", "-f", action="store_true", help="go on until the run ends")
     how.add_argument("--grep", metavar="PATTERN", help="only lines that fit this regular expression (RE2), in any case")
     how.add_argument("--label", metavar="NAME", help="only lines that fit the rules with this label")
     lines.add_argument("--level", choices=LEVELS, action="append", help="only lines of this level; may be repeated")
     lines.add_argument("--rank", type=_not_negative, metavar="N", help="only this rank")
-    _speaks_json(lines)
-    numbers = _command(commands, "metrics", following.metrics, "list a run's metrics, or print the points of one")
-    _takes_run(numbers)
+    sentence = "list a run's metrics, or print the points of one"
+    numbers = _command(commands, "metrics", following.metrics, sentence, _takes_run, speaks_json)
     numbers.add_argument("name", nargs="?", metavar="NAME", help="the metric whose points to print")
     numbers.add_argument("--csv", action="store_true", help="every point as CSV; without NAME, of all metrics")
-    _speaks_json(numbers)
-    kept = _command(commands, "checkpoints", reading.checkpoints, "list what a run can be gone on from", _takes_run)
-    _speaks_json(kept)
-    left = _command(commands, "files", files.files, "list what a run left in its output folder", _takes_run)
-    _speaks_json(left)
+    sentence = "list what a run can be gone on from"
+    _command(commands, "checkpoints", reading.checkpoints, sentence, _takes_run, speaks_json)
+    sentence = "list what a run left in its output folder"
+    left = _command(commands, "files", files.files, sentence, _takes_run, speaks_json)
     left.add_argument("--send", action="store_true", help="have nodes send what waits in their working folders")
-    bring = _command(commands, "download", files.download, "bring files of a run here, and print the folder")
-    _takes_run(bring)
+    sentence = "bring files of a run here, and print the folder"
+    bring = _command(commands, "download", files.download, sentence, _takes_run)
     bring.add_argument("paths", nargs="*", metavar="PATH", help="a file, a folder, or a pattern; all without one")
     bring.add_argument("--to", metavar="DIR", help="where they go (default: a folder called as the run's id)")
-    _command(commands, "clusters", reading.clusters, "list clusters", _speaks_json)
-    nodes = _command(commands, "nodes", reading.nodes, "list nodes")
+    _command(commands, "clusters", reading.clusters, "list clusters", speaks_json)
+    nodes = _command(commands, "nodes", reading.nodes, "list nodes", speaks_json)
     nodes.add_argument("--cluster", help="only nodes of this cluster")
-    _speaks_json(nodes)
 
 
 def _add_datasets(commands: Any) -> None:
-    listed = _command(commands, "datasets", datasets.datasets, "list the data that projects train on by name")
+    sentence = "list the data that projects train on by name"
+    listed = _command(commands, "datasets", datasets.datasets, sentence, speaks_json)
     listed.add_argument("--project", help="only those of this project")
-    _speaks_json(listed)
     dataset = commands.add_parser("dataset", help="data by name", description="Data by name.")
     verbs = dataset.add_subparsers(dest="dataset_command", required=True, metavar="COMMAND")
     add = _command(verbs, "add", datasets.add, "name data, have a node look at it, and print its id")
@@ -173,7 +148,7 @@ def _add_datasets(commands: Any) -> None:
         one.add_argument("name", metavar="NAME", help="the dataset's name or id")
         one.add_argument("--project", help="whose, where several projects have one of that name")
         if verb == "show":
-            _speaks_json(one)
+            speaks_json(one)
 
 
 def _add_acting(commands: Any) -> None:
@@ -195,17 +170,16 @@ def _add_acting(commands: Any) -> None:
         metavar="FIRST:LAST",
         help="leave out the batches of these steps, both included",
     )
-    without = _command(commands, "exclude-node", acting.exclude_node, "save a run and go on without one of its nodes")
-    _takes_run(without)
+    sentence = "save a run and go on without one of its nodes"
+    without = _command(commands, "exclude-node", acting.exclude_node, sentence, _takes_run)
     without.add_argument("node", metavar="NODE", help="the node's name")
     _command(commands, "delete", acting.delete, "delete an ended run and everything that it left", _takes_run)
     for verb, sentence in acting.NODE_VERBS.items():
         command = _command(commands, verb, acting.act_on_node, sentence)
         command.add_argument("node", metavar="NODE", help="the node's name or id")
-    checks = _command(commands, "preflight", acting.preflight, "check nodes now; exit 1 if a check fails")
+    checks = _command(commands, "preflight", acting.preflight, "check nodes now; exit 1 if a check fails", speaks_json)
     checks.add_argument("id", nargs="?", metavar="RUN", help="check the nodes of this run instead of a cluster's")
     checks.add_argument("--cluster", default="local", help="check the nodes of this cluster (default: local)")
-    _speaks_json(checks)
     _add_interactive(commands)
     add_security(commands, _command)
     token = commands.add_parser("token", help="tokens for programs", description="Tokens for programs.")
@@ -218,22 +192,20 @@ def _add_acting(commands: Any) -> None:
 
 
 def _add_interactive(commands: Any) -> None:
-    one = _command(commands, "exec", executing.execute, "run a command beside a rank: exec RUN -- COMMAND...")
-    _takes_run(one)
-    _takes_rank(one)
+    sentence = "run a command beside a rank: exec RUN -- COMMAND..."
+    one = _command(commands, "exec", beside.execute, sentence, _takes_run, _takes_rank)
     one.add_argument("-t", "--terminal", action="store_true", help="with a terminal; without a command it is a shell's")
     one.add_argument("-i", "--stdin", action="store_true", help="send the standard input to the command")
     one.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="end it after so long (default: 600; a terminal has no limit)"
     )
     one.add_argument("--max-output", type=_positive, metavar="BYTES", help="end it where it prints more (64 MiB)")
-    forward = _command(commands, "forward", forwarding.forward, "lead a port of this machine to a port of a rank's")
-    _takes_run(forward)
-    _takes_rank(forward)
+    sentence = "lead a port of this machine to a port of a rank's"
+    forward = _command(commands, "forward", beside.forward, sentence, _takes_run, _takes_rank)
     forward.add_argument(
         "ports", type=_ports, metavar="PORT[:REMOTE]", help="the port here, and there where that is another"
     )
-    opened = _command(commands, "notebook", executing.notebook, "open a notebook in a browser: a run's, or a new one")
+    opened = _command(commands, "notebook", beside.notebook, "open a notebook in a browser: a run's, or a new one")
     opened.add_argument("id", nargs="?", metavar="ID", help="a run with a notebook; without it one is launched")
     opened.add_argument("--name", default="notebook", help="of a new one (default: notebook)")
     opened.add_argument("--project", default="default", help="of a new one (default: default)")
@@ -279,10 +251,6 @@ def _may_wait(command: argparse.ArgumentParser) -> None:
     how = command.add_mutually_exclusive_group()
     how.add_argument("--wait", action="store_true", help="wait for the end; exit 0 only if the run succeeded")
     how.add_argument("--follow", action="store_true", help="as --wait, and print the logs to the standard error")
-
-
-def _speaks_json(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--json", action="store_true", help="JSON as REST answers it")
 
 
 def _positive(text: str) -> int:

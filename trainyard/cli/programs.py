@@ -1,9 +1,14 @@
-"""Commands that are programs of their own: this process becomes them, so that signals and exit codes are theirs."""
+"""Commands that are programs of their own: this process becomes them, so that signals and exit codes are theirs. The
+command ``shadow`` becomes any, whose numbers for other tools come to Trainyard too."""
 
+import argparse
 import os
+import shutil
 import sys
 
+from trainyard.cli.screen import Screen
 from trainyard.extras import lacking
+from trainyard.shadow import variables
 
 PROGRAMS = {
     "up": ("dashboard.up", "start Trainyard on this machine"),
@@ -33,3 +38,19 @@ def become(command: str, words: list[str]) -> int:
             print(sentence, file=sys.stderr)
             return 1
     os.execv(sys.executable, [sys.executable, "-m", module, *words])  # never returns
+
+
+NOT_FOUND = 127
+
+
+def shadow(_: object, arguments: argparse.Namespace, screen: Screen) -> int:
+    """Become the program. Returns only where it cannot be started."""
+    words = arguments.words
+    if not words:
+        screen.complain("shadow: a command behind -- is missing, such as: trainyard shadow -- python train.py")
+        return 2
+    environment = variables(os.environ.get("PYTHONPATH"), only=arguments.only, project=arguments.project)
+    if shutil.which(words[0]) is None:
+        screen.complain(f"shadow: there is no program {words[0]}")
+        return NOT_FOUND
+    os.execvpe(words[0], words, {**os.environ, **environment})

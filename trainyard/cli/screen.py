@@ -3,6 +3,7 @@
 Names, logs and sentences come from others: control characters never reach the terminal.
 """
 
+import argparse
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -56,11 +57,14 @@ class Screen:
         """Print ``document`` as JSON, indented for people."""
         print(json.dumps(document, indent=2 if self.is_terminal else None, ensure_ascii=not self.is_terminal))
 
-    def listing(self, found: Sequence[T], titles: Sequence[str], row: Row[T], nothing: str, *, is_json: bool) -> int:
-        """Print what was found as a table or JSON, and the sentence where that is nothing. Return the exit code."""
+    def listing(
+        self, found: Sequence[T], titles: Sequence[str], row: Row[T], nothing: str = "", *, is_json: bool
+    ) -> int:
+        """Print what was found as a table or JSON, and the sentence, if any, where that is nothing. Return the exit
+        code."""
         if is_json:
             self.json({"items": found})
-        elif found:
+        elif found or not nothing:
             self.table(titles, map(row, found))
         else:
             self.say(nothing)
@@ -84,6 +88,10 @@ class Screen:
     def _write(self, console: Console, text: str, style: str) -> None:
         console.print(Text(safe(text), style))
         console.file.flush()
+
+
+def speaks_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="JSON as REST answers it")
 
 
 def safe(text: str) -> str:

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from trainyard.cli.screen import Screen, ago, size
-from trainyard.contract.answers.people import Compliance, Export
-from trainyard.rest import privacy_calls
+from trainyard.cli.screen import Screen, ago, size, speaks_json
+from trainyard.contract.answers.people import AuditRow, Compliance, Days, Export, Removals, Secret, Storage
+from trainyard.rest.answers import Page
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 
@@ -26,18 +27,17 @@ def add_security(commands: Any, command: Adder) -> None:
     _add_privacy(group.add_subparsers(dest="privacy_command", required=True, metavar="COMMAND"), command)
     group = commands.add_parser("audit", help="who did what", description="Who did what.")
     _add_audit(group.add_subparsers(dest="audit_command", required=True, metavar="COMMAND"), command)
-    _speaks_json(command(commands, "comply", comply, "measure controls of compliance; exit 1 if one is red"))
+    command(commands, "comply", comply, "measure controls of compliance; exit 1 if one is red", speaks_json)
 
 
 def _add_secrets(verbs: Any, command: Adder) -> None:
-    listed = command(verbs, "list", list_secrets, "list names, versions and times")
+    listed = command(verbs, "list", list_secrets, "list names, versions and times", speaks_json)
     put = command(verbs, "set", put_secret, "set a secret; its value is asked for, or read from the standard input")
     delete = command(verbs, "delete", delete_secret, "forget a secret with all its versions")
     for one in (put, delete):
         one.add_argument("name", metavar="NAME", help="letters, digits and _")
     for one in (listed, put, delete):
         one.add_argument("--project", help="whose; without it your own")
-    _speaks_json(listed)
     command(verbs, "rotate-key", rotate_key, "wrap all secrets with a new key (administrators)")
 
 
@@ -45,8 +45,7 @@ def _add_privacy(verbs: Any, command: Adder) -> None:
     export = command(verbs, "export", export_mine, "bring a ZIP of all that belongs to you")
     export.add_argument("--to", metavar="FILE", help="where it goes (default: trainyard-ID.zip)")
     export.add_argument("--timeout", type=float, default=300.0, metavar="SECONDS", help="give up after so long (300)")
-    storage = command(verbs, "storage", show_storage, "show where every byte of a project lies")
-    _speaks_json(storage)
+    storage = command(verbs, "storage", show_storage, "show where every byte of a project lies", speaks_json)
     retention = command(verbs, "retention", keep_for, "show or set for how long a project keeps what")
     retention.add_argument(
         "--keep", type=kind_and_days, action="append", default=[], metavar="KIND=DAYS",
@@ -58,9 +57,8 @@ def _add_privacy(verbs: Any, command: Adder) -> None:
 
 
 def _add_audit(verbs: Any, command: Adder) -> None:
-    listed = command(verbs, "list", list_audit, "list acts, the newest first")
+    listed = command(verbs, "list", list_audit, "list acts, the newest first", speaks_json)
     listed.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many (default: 50)")
-    _speaks_json(listed)
     export = command(verbs, "export", export_audit, "print acts with their hashes, the oldest first")
     export.add_argument("--csv", action="store_true", help="CSV; without it JSON lines")
     for one in (listed, export):
@@ -72,11 +70,7 @@ def _add_audit(verbs: Any, command: Adder) -> None:
         one.add_argument("--q", metavar="TEXT", help="only those with this text")
         one.add_argument("--since", metavar="TIME", help="from this time on, in ISO 8601")
         one.add_argument("--until", metavar="TIME", help="before this time")
-    _speaks_json(command(verbs, "verify", verify_audit, "check the chain of hashes; exit 1 if a row does not fit"))
-
-
-def _speaks_json(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--json", action="store_true", help="JSON as REST answers it")
+    command(verbs, "verify", verify_audit, "check the chain of hashes; exit 1 if a row does not fit", speaks_json)
 
 
 # ``trainyard secrets``: values come from the standard input or a prompt, never from the command line.
@@ -84,15 +78,12 @@ def _speaks_json(command: argparse.ArgumentParser) -> None:
 
 def list_secrets(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = list(client.secrets(arguments.project))
-    if arguments.json:
-        screen.json({"items": found})
-        return 0
-    rows = [
-        (one["name"], one["version"], one["created_by"] or "", ago(one["changed_at"]), ago(one["used_at"]) or "never")
-        for one in found
-    ]
-    screen.table(("name", "version", "set by", "set", "used"), rows)
-    return 0
+    return screen.listing(found, ("name", "version", "set by", "set", "used"), _secret_row, is_json=arguments.json)
+
+
+def _secret_row(one: Secret) -> tuple[object, ...]:
+    used = ago(one["used_at"]) or "never"
+    return one["name"], one["version"], one["created_by"] or "", ago(one["changed_at"]), used
 
 
 def put_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -132,15 +123,13 @@ FILTERS = ("actor", "action", "object", "project", "result", "q", "since", "unti
 
 def list_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = client.audit(arguments.limit, **_filters(arguments))
-    if arguments.json:
-        screen.json({"items": found})
-        return 0
-    rows = []
-    for one in found:
-        about = (one[key] for key in ("action", "object", "project", "result"))
-        rows.append((one["sequence"], ago(one["at"]), one["actor"] or "nobody", *about))
-    screen.table(("row", "at", "who", "what", "of", "project", "result"), rows)
-    return 0
+    titles = ("row", "at", "who", "what", "of", "project", "result")
+    return screen.listing(found, titles, _audit_row, is_json=arguments.json)
+
+
+def _audit_row(one: AuditRow) -> tuple[object, ...]:
+    about = one["action"], one["object"], one["project"], one["result"]
+    return one["sequence"], ago(one["at"]), one["actor"] or "nobody", *about
 
 
 def verify_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -190,15 +179,15 @@ FOR_EVER = "for ever"
 def export_mine(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     """Have an export made, or take the one of the last hour, and bring it here."""
     try:
-        found: Export | None = privacy_calls.request_export(client)
+        found: Export | None = client.call("POST", "me/exports", Export, json={})
     except ApiError as error:
         if error.status != 409:
             raise
-        found = privacy_calls.newest_export(client)  # one of the last hour
+        found = _newest_export(client)  # one of the last hour
     deadline = time.monotonic() + arguments.timeout
     while found is not None and found["state"] == "waiting" and time.monotonic() < deadline:
         time.sleep(ASK_EVERY_S)
-        found = privacy_calls.newest_export(client)
+        found = _newest_export(client)
     if found is None or found["state"] != "ready":
         screen.complain(found["problem"] if found and found["problem"] else "The export is not ready yet.")
         return 1
@@ -213,8 +202,13 @@ def export_mine(client: Client, arguments: argparse.Namespace, screen: Screen) -
     return 0
 
 
+def _newest_export(client: Client) -> Export | None:
+    found = client.call("GET", "me/exports", Page[Export], params={"limit": 1})
+    return found["items"][0] if found["items"] else None
+
+
 def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    found = privacy_calls.storage(client, arguments.project)
+    found = client.call("GET", f"projects/{quote(arguments.project, safe='')}/storage", Storage)
     if arguments.json:
         screen.json(found)
         return 0
@@ -231,18 +225,15 @@ def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) 
 
 def keep_for(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     """Show how long what is kept; with ``--keep`` what would go, and with ``--yes`` save it."""
-    days = dict(arguments.keep)
+    days, place = dict(arguments.keep), f"projects/{quote(arguments.project, safe='')}/retention"
     if days and not arguments.yes:
-        removals = privacy_calls.preview_retention(client, arguments.project, days)["items"]
+        removals = client.call("POST", f"{place}/preview", Removals, json={"days": days})["items"]
         screen.say("This would be removed now. --yes saves it.")
         titles = ("kind", "older than", "runs", "size")
         screen.table(titles, [(one["kind"], f"{one['days']} d", one["runs"], size(one["bytes"])) for one in removals])
         return 0
-    if days:
-        kept = privacy_calls.set_retention(client, arguments.project, days)["days"]
-    else:
-        kept = privacy_calls.retention(client, arguments.project)["days"]
-    rows = [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in kept.items()]
+    found = client.call("PUT", place, Days, json={"days": days}) if days else client.call("GET", place, Days)
+    rows = [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in found["days"].items()]
     screen.table(("kind", "kept"), rows)
     return 0
 

@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from trainyard.cli.launching import overrides_of, read_spec, send_code
-from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span
+from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span, speaks_json
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
@@ -40,9 +40,8 @@ VERBS = {
 
 def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     """Add ``sweeps`` and the words of ``sweep`` to the command line; ``sweep FILE`` is ``sweep start FILE``."""
-    listed = command(commands, "sweeps", sweeps, "list sweeps, the newest first")
+    listed = command(commands, "sweeps", sweeps, "list sweeps, the newest first", speaks_json)
     listed.add_argument("--project", help="only sweeps of this project")
-    listed.add_argument("--json", action="store_true", help="JSON as REST answers it")
     scaled = command(commands, "scale", scale, "train the job in FILE on several numbers of ranks, one after another")
     scaled.add_argument("file", metavar="FILE", help="as for submit")
     scaled.add_argument("--ranks", type=_ranks, default=[1, 2, 4], metavar="N,N", help="the sizes (default: 1,2,4)")
@@ -55,19 +54,14 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     started.add_argument("file", metavar="FILE", help="a sweep in YAML or JSON; - reads it from the standard input")
     started.add_argument("--wait", action="store_true", help="wait for the end; exit 0 only if the sweep succeeded")
     started.add_argument("--preview", action="store_true", help="say what it would cost, and start nothing")
-    shown = command(verbs, "show", show, "show a sweep: its best, its trials")
-    shown.add_argument("id", metavar="ID", help="the sweep's id")
-    shown.add_argument("--json", action="store_true", help="JSON as REST answers it")
+    command(verbs, "show", show, "show a sweep: its best, its trials", _takes_sweep, speaks_json)
     for verb, sentence in VERBS.items():
-        command(verbs, verb, act, sentence).add_argument("id", metavar="ID", help="the sweep's id")
-    tried = command(verbs, "try", try_parameters, "have a sweep try parameters that you choose")
-    tried.add_argument("id", metavar="ID", help="the sweep's id")
+        command(verbs, verb, act, sentence, _takes_sweep)
+    tried = command(verbs, "try", try_parameters, "have a sweep try parameters that you choose", _takes_sweep)
     takes_overrides(tried, "a parameter; may be repeated")
-    promoted = command(verbs, "promote", promote, "let a pruned trial go on from its checkpoint")
-    promoted.add_argument("id", metavar="ID", help="the sweep's id")
-    promoted.add_argument("number", type=int, metavar="NUMBER", help="the trial's number")
-    again = command(verbs, "launch", launch, "launch the best trial again with several seeds, and print the runs' ids")
-    again.add_argument("id", metavar="ID", help="the sweep's id")
+    command(verbs, "promote", promote, "let a pruned trial go on from its checkpoint", _takes_sweep, _takes_trial)
+    sentence = "launch the best trial again with several seeds, and print the runs' ids"
+    again = command(verbs, "launch", launch, sentence, _takes_sweep)
     again.add_argument("--trial", type=int, metavar="NUMBER", help="another trial than the best")
     again.add_argument("--seeds", type=int, default=3, metavar="N", help="how many runs (default: 3)")
     add_exchanging(verbs, command)
@@ -75,6 +69,14 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
 
 def takes_overrides(command: argparse.ArgumentParser, words: str) -> None:
     command.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides", help=words)
+
+
+def _takes_sweep(command: argparse.ArgumentParser) -> None:
+    command.add_argument("id", metavar="ID", help="the sweep's id")
+
+
+def _takes_trial(command: argparse.ArgumentParser) -> None:
+    command.add_argument("number", type=int, metavar="NUMBER", help="the trial's number")
 
 
 def with_start(words: list[str]) -> list[str]:
@@ -304,17 +306,16 @@ def add_exchanging(verbs: Any, command: Callable[..., argparse.ArgumentParser]) 
     taken.add_argument("--dry-run", action="store_true", help="print the sweep as YAML, and start nothing")
     takes_overrides(taken, "set a field of the base")
     _takes_names(taken)
-    given = command(verbs, "export", export_sweep, "write the finished trials of a sweep into a storage of Optuna")
-    given.add_argument("id", metavar="ID", help="the sweep's id")
+    sentence = "write the finished trials of a sweep into a storage of Optuna"
+    given = command(verbs, "export", export_sweep, sentence, _takes_sweep)
     given.add_argument("storage", metavar="URL", help="Optuna's storage; a file that is not there is made")
     given.add_argument("--study", metavar="NAME", help="what the study is called (default: as the sweep)")
     _takes_names(given)
     other = command(verbs, "translate", translate, "print W&B's sweep.yaml as a sweep, and what has no counterpart")
     other.add_argument("file", metavar="FILE", help="W&B's sweep, in YAML or JSON")
     other.set_defaults(is_local=True)
-    again = command(verbs, "replay", replay, "train what led to a trial of a population as one run; print its id")
-    again.add_argument("id", metavar="ID", help="the sweep's id")
-    again.add_argument("number", type=int, metavar="NUMBER", help="the trial's number")
+    sentence = "train what led to a trial of a population as one run; print its id"
+    command(verbs, "replay", replay, sentence, _takes_sweep, _takes_trial)
 
 
 def _takes_names(command: argparse.ArgumentParser) -> None:

@@ -1,15 +1,15 @@
-"""Parameters of MLflow's, which are texts, as a configuration."""
+"""Parameters as a configuration, and a configuration's leaves."""
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard.contract.base import JsonObject
 
 
 def with_params(config: JsonObject, params: Mapping[str, str]) -> JsonObject:
-    """Return the configuration with the parameters; ``a.b`` is ``b`` inside of ``a``, where that can be."""
+    """Return the configuration with the parameters of MLflow; ``a.b`` is ``b`` inside of ``a``, where that can be."""
     made: JsonObject = json.loads(json.dumps(config))
     for key, text in params.items():
         inner: Any = made
@@ -32,3 +32,12 @@ def typed(text: str) -> float | str:
         except (ValueError, OverflowError):
             continue
     return text
+
+
+def leaves(document: JsonObject, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what is innermost by its path, ``a.b`` for ``b`` in ``a``; that may be an empty object."""
+    for name, one in document.items():
+        if isinstance(one, dict) and one:
+            yield from leaves(one, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", one

@@ -92,15 +92,13 @@ class OpenedApp(TypedDict):
     expires_in_s: int
 
 
-class File(TypedDict):
-    path: str
-    size_bytes: int
-    modified_at: str
-
-
 class LeftFile(TypedDict):
     path: str
     size_bytes: int
+
+
+class File(LeftFile):
+    modified_at: str
 
 
 class LeftOnNode(TypedDict):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
+from trainyard.formats.parameters import leaves
 from trainyard.grouping import grouped
 from trainyard.rest import answers, config
 from trainyard.rest.client import Client
@@ -149,18 +150,10 @@ class Runs(Sequence[ApiRun]):
 
 def _flat_run(document: run_answers.RunDocument) -> JsonObject:
     row: JsonObject = {name: document[name] for name in ("id", "name", "status")}
-    row |= dict(_leaves(document["config"], "config"))
+    row |= {path: value for path, value in leaves(document["config"], "config.") if value != {}}
     for series, figures in document["summary"].items():
         row |= {f"summary.{series}.{statistic}": value for statistic, value in figures.items()}
     return row
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        for key, one in value.items():
-            yield from _leaves(one, f"{path}.{key}")
-    elif value != {}:
-        yield path, value
 
 
 # Points as tables.

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from trainyard.spec.document import value_at_path
 from trainyard.spec.form import fields_of
 from trainyard.spec.models import RecipeSpec, Spec
 from trainyard.spec.problems import Problem, show
@@ -156,24 +157,16 @@ def _idle_problems(spec: RecipeSpec) -> Iterator[Problem]:
     for info in fields_of(spec.task.recipe).values():
         if info.needs is None:
             continue
-        if info.needs.path == SOURCE and _look(values, "task.data.dataset"):
+        if info.needs.path == SOURCE and value_at_path(values, "task.data.dataset")[1]:
             continue  # the dataset says what its source is, and the server what contradicts it
-        value, other = _look(values, info.path), _look(values, info.needs.path)
+        value, other = value_at_path(values, info.path)[1], value_at_path(values, info.needs.path)[1]
         if value != info.default and not info.needs.is_met(other):
             words = f"and {info.needs.path} is {show(other)}; accepted here: {show(info.default)}, or leave it out"
             yield Problem(info.path, f"{show(value)} would be ignored: it goes with {info.needs}, {words}")
 
 
-def _look(values: object, path: str) -> object:
-    for part in path.split("."):
-        assert isinstance(values, dict), f"nothing is at {path}"
-        values = values[part]
-    return values
-
-
 def _data_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    data = _look(spec.resolved(), "task.data")
-    assert isinstance(data, dict)
+    data = spec.resolved()["task"]["data"]
     if data["source"] in LOCATED and not data["location"] and not data["dataset"]:
         message = f"the source {data['source']} needs a file, folder or URL to read from, or a dataset of the project"
         yield Problem("task.data.location", message)

@@ -8,7 +8,6 @@ damaged bytes by it.
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -87,13 +86,6 @@ def pack(producer: str, sequence: int, record: AnyRecord) -> bytes:
     return framed(b"".join((start, HEAD_START, producer.encode(), SEQUENCE_KEY, number, memoryview(fields)[header:])))
 
 
-def encode(payload: Mapping[str, Any]) -> bytes:
-    """Return a map of anything as one frame, as a program that is not ours may write it. Raises ValueError for more
-    than MAX_FRAME_BYTES."""
-    first = {key: payload[key] for key in ("p", "q", "t") if key in payload}
-    return framed(msgspec.msgpack.encode({**first, **payload}))
-
-
 def framed(body: bytes) -> bytes:
     """Return the body behind its header. Raises ValueError when it is larger than MAX_FRAME_BYTES."""
     if len(body) > MAX_FRAME_BYTES:
@@ -139,11 +131,3 @@ def claim(body: bytes | memoryview) -> tuple[str, int]:
     if not number or (not size and number[0] >= SMALL_MAP):
         return "", 0
     return start[behind - 32 : behind].decode("ascii", "replace"), int.from_bytes(number, "big")
-
-
-def frames(data: bytes) -> Iterator[Frame]:
-    """Yield the frames that ``data`` is made of. Raises TornFrame or BadFrame where it stops being frames."""
-    offset = 0
-    while offset < len(data):
-        frame, offset = decode(data, offset)
-        yield frame

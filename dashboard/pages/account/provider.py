@@ -17,7 +17,7 @@ from django.views.decorators.csrf import csrf_exempt
 from requests import RequestException
 
 from dashboard.pages.account import saml
-from dashboard.pages.account.entering import enter, sign_in_context, wait_with
+from dashboard.pages.account.sign_in import enter, sign_in_context, wait_with
 from dashboard.pages.shared.frame import page, person, refusal, safe_next, show
 from runs.models import User
 from runs.people.identity.checking import Arrival, BadLogout, end_at_providers_word

@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from redis.exceptions import RedisError
 
-from dashboard.pages.account.entering import sign_in_context
+from dashboard.pages.account.sign_in import sign_in_context
 from dashboard.pages.shared.frame import show
 from runs.people.identity import saml
 from runs.people.identity.groups import known_groups

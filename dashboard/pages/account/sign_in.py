@@ -1,24 +1,34 @@
-"""Ways in and out: a one-time link, a password where somebody set one, and the second factor behind it."""
+"""Ways in and out: a one-time link, an invitation, a password where somebody set one, the second factor behind it."""
 
 import json
+import secrets
 import time
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from django.contrib.auth import logout
+from django.conf import settings
+from django.contrib.auth import login, logout
+from django.core import signing
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.debug import sensitive_post_parameters
+from django.utils.crypto import constant_time_compare
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from dashboard.pages.account import factors
-from dashboard.pages.account.entering import WAITING, admit, browser_of, enter, sign_in_context, waiting
-from dashboard.pages.shared.frame import SIGNED_OUT, fresh_json, is_script, page, safe_next, show, to_sign_in
+from dashboard.pages.shared import frame
+from dashboard.pages.shared.frame import fresh_json, is_script, page, safe_next, show, to_sign_in
 from runs import actions
 from runs.actions import Paused
-from runs.models import User
-from runs.people.identity.sessions import CONFIRMED_AT
-from runs.rights.access import Forbidden, Permission
+from runs.models import BrowserSession, User
+from runs.people.identity.checking import Arrival, keep_for_checks
+from runs.people.identity.sessions import CONFIRMED_AT, SESSION_ROW
+from runs.rights.access import Forbidden, NotFound, Permission, get_invitation
 from runs.rights.access.operations import ARRIVING, PUBLIC, site
+from runs.rights.audit.recording import describe
+from trainyard.contract.base import convert, to_builtins
 
 WRONG = "This is not a code of yours, or it was used already. Wait for the next one and try again."
 WRONG_KEY = "The security key was not accepted. Try again, or give a code."
@@ -56,7 +66,7 @@ def _here(request: HttpRequest) -> HttpResponse:
     """Say to a page that is open who is signed in now, and the token that its forms need."""
     answer = {"csrf": get_token(request), "username": request.user.get_username()}
     if not request.user.is_authenticated:
-        answer["sentence"] = SIGNED_OUT
+        answer["sentence"] = frame.SIGNED_OUT
     return fresh_json(answer, status=200 if request.user.is_authenticated else 401)
 
 
@@ -116,6 +126,48 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     return redirect("sign-in")
 
 
+@page(get=PUBLIC, post=PUBLIC)
+@sensitive_variables("secret")
+@sensitive_post_parameters("password")
+def accept(request: HttpRequest, secret: str) -> HttpResponse:
+    """Looking uses nothing up; only the form does."""
+    try:
+        invitation = get_invitation(secret)
+    except NotFound:
+        return _private(show(request, "people/gone.html", status=410))
+    context: dict[str, Any] = {"invitation": invitation, "username": request.POST.get("username", "").strip()}
+    if request.method == "POST":
+        try:
+            who = _accept(request, secret, context["username"])
+        except NotFound:  # somebody else used it in between
+            return _private(show(request, "people/gone.html", status=410))
+        except ValidationError as error:
+            context["problems"] = frame.problems_of(error)
+        except actions.Refused as error:
+            context["problems"] = {"username": error.sentence}
+        else:
+            if not request.user.is_authenticated:
+                begin(request, who, "invitation")
+            response = redirect("home")
+            remember(request, response, who.username)
+            return _private(response)
+    return _private(show(request, "people/accept.html", context, status=422 if "problems" in context else 200))
+
+
+def _accept(request: HttpRequest, secret: str, username: str) -> User:
+    if isinstance(request.user, User):
+        return actions.accept_invitation(secret=secret, user=request.user)
+    return actions.accept_invitation(secret=secret, username=username, password=request.POST.get("password", ""))
+
+
+def _private(response: HttpResponse) -> HttpResponse:
+    """The address is a secret: it is in no cache, and (as everywhere here) in no referrer to another site. Without any
+    referrer the browser would send the form with an origin of "null", which is refused."""
+    response["Referrer-Policy"] = "same-origin"
+    response["Cache-Control"] = "no-store"
+    return response
+
+
 # The second factor: asked for after the first one, and again before what protects the account is changed.
 
 
@@ -168,3 +220,107 @@ def _ask(request: HttpRequest, user: User, problem: str = "", status: int = 200)
     options = factors.ask_key(user) if there.keys else None
     context = {"person": user, "factors": there, "problem": problem, "options": options}
     return show(request, "account/second_step.html", context, status=status)
+
+
+# The last step of every way in: the second factor where one is due, then the session.
+
+
+NAME = f"trainyard-browser-{settings.PORT}"
+AGE_S = 90 * 24 * 3600
+SALT = "known-browser"
+MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
+WAITING = "sign-in-waiting"  # in the session: who gave a first factor
+WAITS_S = 600.0
+ARRIVAL = "sign-in-arrival"  # in the session: what a provider gave
+
+
+@dataclass(frozen=True)
+class SecondFactorPending:
+    """Sign-in of a person who has given a first factor, and not yet the second."""
+
+    user_id: int
+    method: str
+    after: str
+    since: float
+    stamp: str = ""  # of the person's password: a new one, and the end of all ways in, end this too
+
+
+def enter(request: HttpRequest, user: User, after: str, method: str, *, is_enough: bool = False) -> HttpResponse:
+    """Sign the person in, or ask for their second factor first. ``is_enough``: a provider has asked for one."""
+    if factors.has_any(user) and not is_enough:
+        pending = SecondFactorPending(user.pk, method, after, time.time(), user.get_session_auth_hash())
+        request.session[WAITING] = asdict(pending)
+        by = {"actor": user.username, "actor_number": user.pk, "object": f"user {user.username}"}
+        describe(action="sign-in.first-factor", is_wanted=True, **by)
+        return redirect("second-factor-step")
+    return admit(request, user, after, method)
+
+
+def admit(request: HttpRequest, user: User, after: str, method: str) -> HttpResponse:
+    """Begin the session."""
+    begin(request, user, method)
+    response = redirect(after)
+    remember(request, response, user.username)
+    return response
+
+
+def begin(request: HttpRequest, user: User, method: str) -> None:
+    """Sign the person in; the signal of it records the session (dashboard.http.signed_in)."""
+    request.session.pop(WAITING, None)
+    kept = request.session.pop(ARRIVAL, None)  # what a provider gave: taken before the session may be emptied
+    arrival = convert(kept, Arrival) if kept is not None else None
+    request.sign_in_method = method  # type: ignore[attr-defined]
+    login(request, user, backend=MODEL_BACKEND)
+    row = BrowserSession.objects.filter(pk=request.session.get(SESSION_ROW, "")).first()
+    provider = settings.SIGN_IN.provider(method)
+    if arrival is not None and arrival.provider == method and row is not None and provider is not None:
+        keep_for_checks(row, provider, arrival)
+
+
+def wait_with(request: HttpRequest, arrival: Arrival) -> None:
+    """Keep what a provider gave until the session begins."""
+    request.session[ARRIVAL] = to_builtins(arrival)
+
+
+def waiting(request: HttpRequest) -> tuple[User, SecondFactorPending] | None:
+    """Return who is to give a second factor in this browser, None where nobody is (any more)."""
+    found: dict[str, Any] | None = request.session.get(WAITING)
+    if found is None:
+        return None
+    one = SecondFactorPending(**found)
+    user = User.objects.filter(pk=one.user_id, is_active=True).first()
+    stamp = user.get_session_auth_hash() if user is not None else ""
+    if user is None or time.time() - one.since > WAITS_S or not constant_time_compare(one.stamp, stamp):
+        del request.session[WAITING]
+        return None
+    return user, one
+
+
+def sign_in_context(**context: object) -> dict[str, object]:
+    """Return what the page of the sign-in shows besides."""
+    providers = [(one.id, one.name) for one in settings.SIGN_IN.providers]
+    return {"providers": providers, "has_provider": bool(providers), **context}
+
+
+# A cookie of a browser in which this person signed in before. It opens nothing; attempts there are counted apart.
+
+
+def browser_of(request: HttpRequest, username: str) -> str:
+    """Return the name of this browser where that person signed in with it before, else ""."""
+    try:
+        name, browser = signing.loads(request.COOKIES.get(NAME, ""), salt=SALT, max_age=AGE_S)
+    except (signing.BadSignature, ValueError, TypeError):
+        return ""
+    return str(browser) if name == username else ""
+
+
+def remember(request: HttpRequest, response: HttpResponse, username: str) -> None:
+    response.set_cookie(
+        NAME,
+        signing.dumps([username, browser_of(request, username) or secrets.token_urlsafe(12)], salt=SALT),
+        max_age=AGE_S,
+        secure=settings.IS_TLS,
+        httponly=True,
+        samesite="Lax",
+        path="/sign-in/",
+    )

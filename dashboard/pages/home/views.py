@@ -1,5 +1,6 @@
 """Home: what needs a person, what is running, how full the clusters are, what ended last."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -13,24 +14,26 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.home.load import cluster_lines, machines_of
-from dashboard.pages.home.needs import away_nodes, failed_lately, needs_of, troubled_runs
 from dashboard.pages.shared.badges import Badge, badge
 from dashboard.pages.shared.frame import answer, page, person, show
 from dashboard.pages.shared.gauges import time_view
 from dashboard.pages.shared.run_rows import Row, coloured, rows
 from runs.actions import submit_run
-from runs.models import Cluster, Run, User
+from runs.models import Cluster, HeldSlot, Node, Run, User
 from runs.models.indexes import first_rows_together, is_none, one_of
+from runs.presenting.server_state import contact_time
 from runs.records.time_use.sums import time_of_all
-from runs.rights.access import Permission, Someone, projects_with, visible_runs
+from runs.rights.access import Permission, Someone, nodes_of, projects_with, visible_clusters, visible_runs
 from runs.rights.access.operations import SIGNED_IN, thing
 from runs.values.status import FINAL, LIVE, PLACED, Status
+from trainyard.formats.words import listed
+from trainyard.grouping import grouped
 
 VISIT_GAP = timedelta(minutes=30)  # after which one was away
 KEPT_APART = timedelta(minutes=1)  # a visit is written no more often
 LONGEST = timedelta(days=30)
 WEEK = timedelta(days=7)
+UNREAD = ("inventory", "health", "self_check", "standby")  # documents, which no list shows
 ORDER = [Status.FAILED, Status.SUCCEEDED, Status.CANCELLED]
 
 
@@ -164,3 +167,145 @@ def launch_example(request: HttpRequest) -> HttpResponse:
         document["cluster"] = clusters[0]
     run = submit_run(actor=user, document=document)
     return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
+
+
+# Runs and nodes that need a person, each with the reason in one line and the one action that helps.
+
+LATELY = timedelta(hours=24)
+WAITS_LONG = timedelta(minutes=10)
+MAX_NAMED = 4  # nodes of a cluster
+SEVERITY = ("red", "rust", "amber", "grey")
+
+
+# Clusters with their nodes and how full they are: read at once, whatever their number.
+
+
+class Machines(NamedTuple):
+    """A cluster with its nodes."""
+
+    cluster: Cluster
+    nodes: Sequence[Node]
+
+
+class ClusterLine(NamedTuple):
+    """A cluster and its load: slots held, free on nodes in contact, and runs that wait."""
+
+    cluster: Cluster
+    num_nodes: int
+    num_away: int
+    num_draining: int
+    slots: int
+    held: int
+    free: int
+    waiting: int
+
+
+def machines_of(user: Someone) -> list[Machines]:
+    clusters = list(visible_clusters(user).defer("settings", "secrets", "labels", "log_rules"))
+    nodes = grouped((node.cluster_id, node) for node in nodes_of(clusters).defer(*UNREAD))
+    return [Machines(cluster, nodes.get(cluster.pk, ())) for cluster in clusters]
+
+
+def cluster_lines(user: Someone, machines: Sequence[Machines], now: datetime) -> list[ClusterLine]:
+    clusters = [one.cluster.pk for one in machines]
+    slots = HeldSlot.objects.filter(node__cluster__in=clusters).order_by()
+    held = Counter(cluster for cluster, *_ in slots.values_list("node__cluster", "node", "index").distinct())
+    queued = visible_runs(user).filter(status=Status.QUEUED, cluster__in=clusters).order_by()
+    waiting = dict(queued.values_list("cluster").annotate(num=Count("pk")))
+    known = contact_time(now)
+    return [_line(one, held[one.cluster.pk], waiting.get(one.cluster.pk, 0), known) for one in machines]
+
+
+def _line(one: Machines, held: int, waiting: int, known: datetime) -> ClusterLine:
+    here = [node for node in one.nodes if node.is_in_contact(known)]
+    return ClusterLine(
+        cluster=one.cluster,
+        num_nodes=len(one.nodes),
+        num_away=len(one.nodes) - len(here),
+        num_draining=sum(node.is_draining for node in one.nodes),
+        slots=sum(node.slots for node in one.nodes),
+        held=held,
+        free=max(0, sum(node.slots for node in here if not node.is_draining) - held),
+        waiting=waiting,
+    )
+
+
+class Need(NamedTuple):
+    row: Row
+    sentence: str
+    colour: str
+    verb: str  # a verb of run_verbs, or "" where looking is what helps
+    label: str
+
+
+class Away(NamedTuple):
+    """Nodes of a cluster that are out of contact and that nobody drains."""
+
+    cluster: Cluster
+    nodes: list[Node]
+    names: str
+    sentence: str
+    since: datetime | None  # the last word of any of them
+
+    @property
+    def url(self) -> str:
+        """The page of the one node, else of all clusters."""
+        return reverse("node", args=(self.nodes[0].pk,)) if len(self.nodes) == 1 else reverse("clusters")
+
+
+def failed_lately(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
+    """Runs that failed within a day and that nobody has restarted or archived since."""
+    return runs.filter(one_of("status", [Status.FAILED]), ended_at__gte=now - LATELY).order_by("-ended_at", "-pk")
+
+
+def troubled_runs(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
+    """Live runs whose row says that they need a person, the longest first, however many others there are."""
+    waits_long = one_of("status", [Status.QUEUED]) & Q(created_at__lt=now - WAITS_LONG)
+    is_troubled = one_of("status", [Status.LOST, Status.RECOVERING]) | waits_long
+    return runs.filter(is_troubled, is_none("local_id"), ended_at=None).order_by("created_at", "pk")
+
+
+def away_nodes(machines: Sequence[Machines], now: datetime) -> list[Away]:
+    """Nodes that do not answer, by cluster. A drained node may be switched off, and of one that an engine brought its
+    run says what is missing."""
+    known = contact_time(now)
+    found = [(one.cluster, [node for node in one.nodes if _is_away(node, known)]) for one in machines]
+    return [_away(cluster, nodes) for cluster, nodes in found if nodes]
+
+
+def _is_away(node: Node, known: datetime) -> bool:
+    return not node.is_draining and node.kind == Node.Kind.STAYS and not node.is_in_contact(known)
+
+
+def _away(cluster: Cluster, nodes: list[Node]) -> Away:
+    names = [node.name for node in nodes]
+    seen = [node.seen_at for node in nodes if node.seen_at is not None]
+    shown = listed(names, at_most=MAX_NAMED)
+    them = "it" if len(nodes) == 1 else "them"
+    sentence = f"Out of contact with the server: nothing is started on {them}." if seen else "Never in contact so far."
+    return Away(cluster, nodes, shown, sentence, max(seen, default=None))
+
+
+def needs_of(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:
+    found = [
+        Need(row, row.run.reason_sentence, "red", *(("", "") if row.run.is_local else ("restart", "Restart")))
+        for row in failed
+    ]
+    found += [need for row in live if (need := _need(row, now)) is not None]
+    return sorted(found, key=lambda need: SEVERITY.index(need.colour))
+
+
+def _need(row: Row, now: datetime) -> Need | None:
+    run = row.run
+    if run.is_local:  # its end comes with the next sync, or never: nothing to be alarmed about
+        return None if run.status == Status.RUNNING else Need(row, run.reason_sentence, "grey", "give-up", "Give up")
+    if run.status == Status.LOST:
+        return Need(row, run.reason_sentence, "rust", "give-up", "Give up")
+    if run.status == Status.RECOVERING:
+        return Need(row, run.reason_sentence, "amber", "", "")
+    if run.status == Status.QUEUED and now - run.created_at > WAITS_LONG:
+        return Need(row, run.reason_sentence, "grey", "stop", "Cancel")
+    for lamp in row.lamps:
+        if run.status == Status.RUNNING and lamp["colour"] == "red":
+            return Need(row, lamp["sentence"], "amber", "", "")
+    return None

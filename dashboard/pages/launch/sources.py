@@ -1,6 +1,5 @@
 """Sources of a launch: an example, a job, a run, a checkpoint. And the code that a script of it needs."""
 
-import json
 import logging
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from django.conf import settings
 
+from dashboard.pages.launch.space_entries import plain
 from runs.inputs.datasets import recipe_of, unresolved
 from runs.models import Dataset, Job, Node, Run
 from runs.models.indexes import is_none
@@ -81,10 +81,7 @@ def find(user: Someone, key: str) -> FormSource:
 
 def _changes(text: str) -> JsonObject:
     """Return the fields that advice on a run changes, as its link has them."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
+    found = plain(text)
     if not isinstance(found, dict):
         raise NotFound("There is no such change to start from.")
     return found

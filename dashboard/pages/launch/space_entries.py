@@ -75,7 +75,7 @@ def values_in(text: str) -> list[object]:
     try:
         whole = json.loads(f"[{text}]")
     except (ValueError, RecursionError):
-        return [_plain(part.strip()) for part in text.split(",") if part.strip()]
+        return [plain(part.strip()) for part in text.split(",") if part.strip()]
     return list(whole)
 
 
@@ -87,7 +87,8 @@ def number_in(text: str) -> float | int | str:
     return text.strip()[:100]
 
 
-def _plain(text: str) -> object:
+def plain(text: str) -> object:
+    """Return what the text is in JSON; text that is none stays text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -97,10 +98,10 @@ def _plain(text: str) -> object:
 def _written(value: object) -> str:
     """The value as ``values_in`` reads it again."""
     text = text_of(value)
-    return json.dumps(value) if isinstance(value, str) and (_plain(text) != value or "," in text) else text
+    return json.dumps(value) if isinstance(value, str) and (plain(text) != value or "," in text) else text
 
 
 def _kept(text: str) -> str:
     """A condition that the form carried along; what is no JSON object is dropped."""
-    found = _plain(text[:2000]) if text else None
+    found = plain(text[:2000]) if text else None
     return json.dumps(found) if isinstance(found, dict) else ""

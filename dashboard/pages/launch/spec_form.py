@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from dashboard.pages.launch.space_entries import plain
 from dashboard.pages.shared.field_text import WORDS, as_text
 from runs.inputs.datasets import HERE, NAME, PLACE
 from trainyard.contract.base import JsonObject
@@ -247,10 +248,7 @@ def _git_text(post: Mapping[str, str]) -> str:
 
 def git_of(text: str) -> JsonObject | None:
     """Return what the text of the field says of a repository; None where it says something else."""
-    try:
-        found = json.loads(text) if text.startswith("{") else None
-    except ValueError:
-        return None
+    found = plain(text) if text.startswith("{") else None
     return found if isinstance(found, dict) and "git" in found else None
 
 

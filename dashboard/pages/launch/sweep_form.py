@@ -8,7 +8,7 @@ import yaml
 from django.http import QueryDict
 
 from dashboard.pages.launch.plan import Cost, problems_in
-from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_in, space_in
+from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_in, plain, space_in
 from runs.models import User
 from runs.rights.access import Forbidden, NotFound
 from runs.sweeps.checking import Preview, preview
@@ -217,10 +217,7 @@ def _unusual(options: JsonObject, kind: type[Sampler] | type[Pruner]) -> JsonObj
 
 def _plain_object(text: str) -> str:
     """The text where it is a JSON object of objects; else nothing."""
-    try:
-        found = json.loads(text[:4000]) if text else {}
-    except (ValueError, RecursionError):
-        return ""
+    found = plain(text[:4000]) if text else {}
     return json.dumps(found) if isinstance(found, dict) and all(isinstance(one, dict) for one in found.values()) else ""
 
 

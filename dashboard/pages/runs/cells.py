@@ -120,10 +120,6 @@ def _muted(text: str) -> str:
     return f'<span class="muted">{text}</span>'
 
 
-def _number(value: Value) -> str:
-    return drawn.NOTHING if value is None else numbers.number(value)
-
-
 KINDS: dict[str, Kind[Seen]] = {
     "name": Kind("Name", 200, _name, phone=""),
     "status": Kind("Status", 116, lambda seen: drawn.titled(seen.row.badge, seen.row.run.reason_sentence), phone="end"),

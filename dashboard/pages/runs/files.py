@@ -3,9 +3,10 @@ names none, with the fields of all specs."""
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -83,12 +84,9 @@ def fields_among(asked: Asked) -> list[str]:
 
 def shown_as_csv(keys: Sequence[str], names: Sequence[str]) -> str:
     """Return a line for each of the runs; times are ISO 8601."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["id", *map(_text, _heads(names))])
-    for key, cells in _shown(keys, names):
-        writer.writerow([key, *(_text(_iso(cell) if name in TIMES else cell) for name, cell in cells.items())])
-    return out.getvalue()
+    rows = ([key, *(_iso(cell) if name in TIMES else cell for name, cell in cells.items())]
+            for key, cells in _shown(keys, names))  # fmt: skip
+    return _csv(["id", *_heads(names)], rows)
 
 
 def shown_as_parquet(keys: Sequence[str], names: Sequence[str]) -> bytes:
@@ -132,13 +130,14 @@ def _iso(cell: Cell) -> str | None:
 def as_csv(keys: Sequence[str]) -> str:
     """Return a line for each of the runs."""
     paths = _paths(keys)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     own = [*FACTS, "tags", *(f"{name} {statistic}" for name in METRICS for statistic in STATISTICS)]
-    writer.writerow([*own, *(_text(f"spec {path}" if path in own else path) for path in paths)])
-    for some in _in_parts(keys):
-        for document in run_documents(some):
-            writer.writerow([_text(cell) for cell in _cells(document, paths)])
+    rows = (_cells(document, paths) for some in _in_parts(keys) for document in run_documents(some))
+    return _csv([*own, *(f"spec {path}" if path in own else path for path in paths)], rows)
+
+
+def _csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(map(_text, row) for row in chain([head], rows))
     return out.getvalue()
 
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from dashboard.pages.runs import beside, cells, folding
+from dashboard.pages.runs import cells, folding
 from dashboard.pages.runs.address import (
     Asked,
     FilterProblem,
@@ -28,6 +28,7 @@ from dashboard.pages.runs.cells import Colouring, colouring_of
 from dashboard.pages.runs.groups import Drawn, Spread, draw_groups, spread_of
 from dashboard.pages.runs.listed import AT_FIRST, MOST_ROWS, Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
+from dashboard.pages.shared.chart_runs import ChartRun, chart_runs, charts_context
 from dashboard.pages.shared.frame import fresh_json, is_script, page, person, refusal, show
 from dashboard.pages.shared.grid import (
     MAX_COLUMNS,
@@ -42,10 +43,12 @@ from dashboard.pages.shared.grid import (
     place_of,
     write_columns,
 )
+from dashboard.pages.shared.run_colours import colours_for
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED
 from runs.finding.index import Building
 from runs.finding.language import FilterError
+from runs.models import Run, User
 from runs.presenting.listing import BadQuery, Trials, trials_among, without_trials
 from runs.rights.access import Permission, projects_with
 from runs.rights.access.operations import lists
@@ -117,7 +120,7 @@ def table(request: HttpRequest) -> HttpResponse:
         return refusal(request, 400, str(error))
     context = {**_choices(asked, by), **saved_views(request, asked), **_found(asked, looked), "places": places.values()}
     if asked["charts"]:
-        context |= beside.charts(person(request), whole(looked.keys))
+        context |= _beside(person(request), whole(looked.keys))
     return show(request, "runs/table.html", context)
 
 
@@ -259,7 +262,8 @@ def _charts(request: HttpRequest, asked: Asked) -> HttpResponse:
     """Return the runs of the charts beside the table as they are now, as JSON."""
     listed = Listed(runs_of(request, asked), sorts_of(asked))
     runs = listed.window(0, WINDOW)
-    return fresh_json({"runs": beside.runs(person(request), runs), "words": beside.words(runs)})
+    found = chart_runs(runs, colours_for(request.user, runs))
+    return fresh_json({"runs": _bare(found), "words": _words(runs)})
 
 
 def _names(request: HttpRequest, asked: Asked) -> HttpResponse:
@@ -299,3 +303,24 @@ def _moment(text: str) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else None
+
+
+# Charts beside the table: of the first runs that it shows, in the colours that their rows have.
+
+
+def _beside(user: User, shown: Sequence[Run]) -> dict[str, object]:
+    """Return what the pane needs, beside what the table does."""
+    found = charts_context(user, shown, colours=colours_for(user, shown))["charts"]
+    return {"charts": {**found, "runs": _bare(found["runs"])}, "charts_words": _words(shown)}
+
+
+def _words(shown: Sequence[Run]) -> str:
+    num = len(shown)
+    return f"of the first {num} runs" if num == WINDOW else f"of {num} run{'' if num == 1 else 's'}"
+
+
+def _bare(found: list[ChartRun]) -> list[ChartRun]:
+    """Nothing here groups them by their specs."""
+    for one in found:
+        one["fields"] = {}
+    return found

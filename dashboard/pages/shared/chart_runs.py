@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypedDict
@@ -18,8 +18,10 @@ from runs.records.metrics.models import Checkpoint, Series
 from runs.records.metrics.progress import stated_axes, telemetry
 from runs.records.points.read import NamedSeries, names_of
 from runs.rights.access import Permission, can
+from runs.values.columns import MetricAlarm
 from runs.values.run_config import NOTE
-from trainyard.contract.base import JsonObject, SpecDocument
+from trainyard.contract.base import SpecDocument
+from trainyard.formats.parameters import leaves
 from trainyard.grouping import grouped
 
 TOLD = ("restarted", "restored")  # of what happens between two attempts, what people ask about
@@ -130,24 +132,16 @@ def chart_runs(runs: Sequence[Run], colours: Mapping[str, int] | None = None) ->
             "isLive": run.is_live,
             "fields": fields_of(run.spec),
             "attempts": _attempts(attempts[run.pk], events[run.pk]),
-            "alarms": [one for attempt in attempts[run.pk] for one in _alarms(attempt)],
+            "alarms": [_alarm(attempt, one) for attempt in attempts[run.pk] for one in attempt.known_alarms],
             "marks": marks[run.pk],
         }
         for run in runs
     ]
 
 
-def _alarms(attempt: Attempt) -> list[ChartAlarm]:
-    return [
-        {
-            "metric": one.metric,
-            "attempt": attempt.fence,
-            "step": one.first_step,
-            "time": one.at,
-            "sentence": one.sentence,
-        }
-        for one in attempt.known_alarms
-    ]
+def _alarm(attempt: Attempt, one: MetricAlarm) -> ChartAlarm:
+    return {"metric": one.metric, "attempt": attempt.fence, "step": one.first_step, "time": one.at,
+            "sentence": one.sentence}  # fmt: skip
 
 
 def _marks(runs: Sequence[Run]) -> defaultdict[str, list[ChartMark]]:
@@ -171,20 +165,12 @@ def _marks(runs: Sequence[Run]) -> defaultdict[str, list[ChartMark]]:
 def fields_of(spec: SpecDocument) -> dict[str, str]:
     """Return the leaves of a spec by their paths: ``{"train.batch_size": "32"}``; no more than people would look at."""
     found: dict[str, str] = {}
-    for path, value in _leaves(spec):
+    for path, value in leaves(spec):
         if len(found) == MAX_FIELDS:
             break
         if path not in ITS_OWN:
             found[path[:MAX_CHARS]] = _short(value)
     return found
-
-
-def _leaves(value: JsonObject, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, one in value.items():
-        if isinstance(one, dict) and one:
-            yield from _leaves(one, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", one
 
 
 def _short(value: Any) -> str:

@@ -131,7 +131,7 @@ def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[EstimateBar]:
         key = (*(round(getattr(memory, part) / 2**16) for part in MEMORY_PARTS), round(limit / 2**16))
         kinds.setdefault(key, []).append(rank)
     bars = [
-        _memory_bar(kind_of(spec, ranks, len(kinds)), estimate.memory[ranks[0]], estimate.memory_limits[ranks[0]])
+        _memory_bar(kind_of(spec, ranks), estimate.memory[ranks[0]], estimate.memory_limits[ranks[0]])
         for ranks in kinds.values()
     ]
     return sorted(bars, key=lambda bar: -bar.share)
@@ -144,7 +144,7 @@ def _memory_bar(label: str, memory: Memory, limit: float) -> EstimateBar:
     return found._replace(limit=size(limit), share=memory.high / limit, tone=TONES[memory.fit(limit)])
 
 
-def kind_of(spec: RecipeSpec, ranks: Sequence[int], num_kinds: int) -> str:
+def kind_of(spec: RecipeSpec, ranks: Sequence[int]) -> str:
     """Return the name of such ranks: by their stage, where that is what makes them differ."""
     world = spec.world_size()
     if len(ranks) == world:

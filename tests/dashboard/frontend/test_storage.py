@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.contrib.staticfiles import finders
 
-from dashboard.frontend.finders import ALLOWED
+from dashboard.frontend.storage import ALLOWED
 from tests.up_process import Up
 
 

@@ -16,8 +16,7 @@ from django.db import OperationalError
 from dashboard.sockets import consumers, feeds
 from dashboard.sockets.admission import UNAVAILABLE
 from dashboard.sockets.consumers import RunFeed
-from dashboard.sockets.feeds import feed_of
-from dashboard.sockets.outbox import Outbox
+from dashboard.sockets.feeds import Outbox, feed_of
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import Push, push_now
 from runs.ingest.validation.records import incoming

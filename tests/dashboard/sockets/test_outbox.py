@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.sockets import outbox as module
-from dashboard.sockets.outbox import AGAIN, MAX_HINTS, MAX_TEXTS, Outbox
+from dashboard.sockets import feeds as module
+from dashboard.sockets.feeds import AGAIN, MAX_HINTS, MAX_TEXTS, Outbox
 from runs.records.deltas.delta import Delta
 from runs.records.deltas.encoded import EncodedDelta, encode
 

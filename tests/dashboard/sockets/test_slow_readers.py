@@ -16,7 +16,7 @@ from channels.db import database_sync_to_async
 
 from dashboard.asgi import application
 from dashboard.sockets import admission as door
-from dashboard.sockets import consumers, feeds, outbox
+from dashboard.sockets import consumers, feeds
 from dashboard.sockets.consumers import RunFeed, RunWatch
 from dashboard.sockets.feeds import feed_of
 from runs import actions
@@ -146,12 +146,12 @@ async def wait_until(condition: Callable[[], bool]) -> None:
 
 async def test_who_reads_slowly_gets_a_refetch_and_the_others_everything(site: Site) -> None:
     async with site.reader() as slow, site.reader() as quick:
-        num_batches = 2 * outbox.MAX_CHARS // MANY
+        num_batches = 2 * feeds.MAX_CHARS // MANY
         for number in range(num_batches):
             await site.log()
             message = await quick.message()
             assert (message["type"], message["from"], message["cursor"]) == ("logs", number, number + 1)
-        assert all(watch.outbox._num_chars <= outbox.MAX_CHARS for watch in site.watches)
+        assert all(watch.outbox._num_chars <= feeds.MAX_CHARS for watch in site.watches)
         cursor, types = 0, []
         while cursor < num_batches:
             message = await slow.message()

@@ -292,7 +292,7 @@ def test_a_folder_that_cannot_be_written_is_sent_all_the_same(
 def test_follow_goes_on_until_the_training_has_ended(
     trainyard: Trainyard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainyard.cli.syncing.POLL_S", 0.05)
+    monkeypatch.setattr("trainyard.cli.importing.POLL_S", 0.05)
     script = tmp_path / "train.py"
     script.write_text("""
 import sys, time, trainyard

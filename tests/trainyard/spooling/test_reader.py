@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.frames import encode, frames
 from trainyard.contract.records import Begin, Logs
 from trainyard.spooling import frames as records
 from trainyard.spooling import plain_files
-from trainyard.spooling.frames import BadFrame, Head, encode, head
+from trainyard.spooling.frames import BadFrame, Head, head
 from trainyard.spooling.reader import READ_BYTES, RawFrame, SpoolReader, last_sequences
 from trainyard.spooling.writer import SpoolWriter, spool_files, spool_path
 
@@ -96,8 +97,8 @@ def test_a_reader_may_begin_behind_what_is_known(tmp_path: Path) -> None:
 def test_a_torn_tail_is_read_once_it_is_whole_and_cut_when_nobody_writes_it_any_more(tmp_path: Path) -> None:
     writer = write(tmp_path, 3)
     whole = writer.path.read_bytes()
-    frames = list(records.frames(whole))
-    start = len(whole) - len(frames[-1].raw)
+    every = list(frames(whole))
+    start = len(whole) - len(every[-1].raw)
     for end in (start + 1, start + 7, start + 9, len(whole) - 1):
         writer.path.write_bytes(whole[:end])
         reader = SpoolReader(tmp_path, PRODUCER)

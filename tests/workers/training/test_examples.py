@@ -9,11 +9,11 @@ import msgpack
 import pytest
 import yaml
 
+from tests.frames import frames
 from tests.workers.training.ranks import free_port
 from trainyard.spec import RecipeSpec, ScriptSpec, load_spec_file, parse_spec
 from trainyard.spec.models import CommunicationSpec
 from trainyard.spec.sweeps import parse_sweep
-from trainyard.spooling.frames import frames
 from workers.supervisor.ranks.launch import RankPlace, contract_variables
 
 ROOT = Path(__file__).parents[3]

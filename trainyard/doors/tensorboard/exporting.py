@@ -10,6 +10,7 @@ from typing import Any
 from trainyard.contract.base import JsonObject
 from trainyard.doors.protobuf import FIXED32, SCALAR, field, key
 from trainyard.doors.tensorboard.event_files import record
+from trainyard.formats.parameters import leaves
 
 STRING = 7  # of the types of tensors
 STARTED, ENDED = "_hparams_/session_start_info", "_hparams_/session_end_info"
@@ -60,19 +61,13 @@ def histogram(edges: Sequence[float], counts: Sequence[float]) -> bytes:
 
 def hyperparameters(config: JsonObject) -> bytes:
     """The start of a session, which has the configuration: names are ``a.b`` for ``b`` in ``a``."""
-    values = b"".join(field(1, field(1, name) + field(2, _value(one))) for name, one in _leaves(config, ""))
+    given = [(name, one) for name, one in leaves(config) if one != {}]
+    values = b"".join(field(1, field(1, name) + field(2, _value(one))) for name, one in given)
     return _metadata("hparams", field(3, values))
 
 
 def session_end() -> bytes:
     return _metadata("hparams", field(4, field(1, 1)))
-
-
-def _leaves(values: JsonObject, above: str) -> list[tuple[str, Any]]:
-    found = []
-    for name, one in values.items():
-        found += _leaves(one, f"{above}{name}.") if isinstance(one, dict) else [(f"{above}{name}", one)]
-    return found
 
 
 def _value(one: Any) -> bytes:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from trainyard.spec.strategies.agreements import DiLoCo, EveryStep, LocalSGD, ParameterServer
 from trainyard.spec.strategies.compression import Halved, PowerSGD, TopK
 from trainyard.spec.strategies.context import Context
-from trainyard.spec.strategies.data import DataParallel
+from trainyard.spec.strategies.data import DataParallel, Shard
 from trainyard.spec.strategies.pipeline import Pipeline
-from trainyard.spec.strategies.shard import Shard
 from trainyard.spec.strategies.strategy import Axis, Limit, Place, Strategy
 from trainyard.spec.strategies.tensor import Tensor
 from trainyard.spec.strategies.within_blocks import ActivationCheckpointing, Balance, Compilation

@@ -16,7 +16,6 @@ SCHEMES = ("https", "http", "ssh", "file")
 EXAMPLES = "https://host/team/code.git, ssh://git@host/team/code.git or git@host:team/code.git"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SCP = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?!//)[^\s]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NOT_IN_REVISIONS = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|^[-/.]|[/.]$|\.lock$")
@@ -79,11 +78,6 @@ class GitCode(Part):
     submodules: bool = False
     lfs: bool = False  # files of Git LFS in the place of their pointers
     patch: Annotated[str, Field(max_length=MAX_PATCH_CHARACTERS)] = ""  # over the commit: as git diff --binary writes
-
-    @property
-    def is_commit(self) -> bool:
-        """Return whether the revision is a whole commit, which nothing can move."""
-        return bool(_COMMIT.fullmatch(self.revision))
 
 
 class RepositoryAddress(NamedTuple):

@@ -11,11 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.disks import disk_of_1_mb, fill
+from tests.frames import frames
 from tests.workers.control import ControlledNode, until
 from tests.workers.stream import ORDER
 from trainyard.contract.records import Begin
 from trainyard.spooling import writer as spool_module
-from trainyard.spooling.frames import Frame, frames
+from trainyard.spooling.frames import Frame
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter, spool_path
 from workers.attempt.folder import AttemptFolder
 from workers.supervisor.ranks.state import RankState

@@ -11,11 +11,12 @@ import pytest
 from msgspec.structs import replace
 from torch.utils.tensorboard import SummaryWriter
 
+from tests.frames import frames
 from tests.trainyard.spooled import points
 from tests.workers.stream import ORDER
 from trainyard.contract.records import Begin
 from trainyard.sdk.run import Run
-from trainyard.spooling.frames import Frame, frames
+from trainyard.spooling.frames import Frame
 from trainyard.spooling.writer import SpoolWriter
 from workers.attempt.folder import AttemptFolder
 from workers.supervisor.records.collector import EventFiles

@@ -9,11 +9,11 @@ import pytest
 import redis
 from msgspec.structs import replace
 
+from tests.frames import frames
 from tests.servers import Valkey
 from tests.workers.stream import KEY, ORDER, arrived, log_line, say, ship_all
 from trainyard.contract.records import Begin, Points, Record
 from trainyard.contract.seals import stream_key
-from trainyard.spooling import frames as records
 from trainyard.spooling.frames import Frame
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.reader import last_sequences
@@ -43,7 +43,7 @@ def fill(folder: Path, num_lines: int, *, file_bytes: int = 400) -> SpoolWriter:
 
 
 def frames_of(path: Path) -> list[Frame]:
-    return list(records.frames(path.read_bytes()))
+    return list(frames(path.read_bytes()))
 
 
 def hear(client: redis.Redis, contact: Contact, shipper: Shipper, **entry: object) -> None:

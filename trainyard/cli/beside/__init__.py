@@ -1,1 +1,0 @@
-"""Commands that work beside the ranks of a run."""
