@@ -204,7 +204,7 @@ def test_the_least_sandbox_level_of_a_cluster_is_set_by_its_form_and_level_3_is_
 
 def test_the_order_of_a_clusters_queue_is_chosen_in_its_form(as_user: AsUser, cast: Cast) -> None:
     client, path = as_user(cast.owner), f"/nodes/clusters/{cast.cluster.pk}/edit/"
-    assert '<option value="first-come" selected>' in " ".join(client.get(path).content.decode().split())
+    assert '<option value="fair-share" selected>' in " ".join(client.get(path).content.decode().split())
     assert client.post(path, {"name": cast.cluster.name, "scheduling": "equal-shares"}).status_code == 302
     cast.cluster.refresh_from_db()
     assert cast.cluster.scheduling == "equal-shares"
