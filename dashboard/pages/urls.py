@@ -5,7 +5,7 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from dashboard.pages import audit, jobs, node
+from dashboard.pages import audit, jobs, node, usage
 from dashboard.pages import palette as jump
 from dashboard.pages.account import personal_data, provider, security, sign_in
 from dashboard.pages.account import views as account
@@ -110,6 +110,7 @@ urlpatterns = [
     route("people/<slug:project_id>/data/encryption/", project_data.encryption, "set-encryption"),
     route("people/<slug:project_id>/data/measure/", project_data.measure, "measure-storage"),
     route("people/<slug:project_id>/data/quota/", project_data.quota, "set-quota"),
+    route("people/<slug:project_id>/data/limits/", project_data.limits, "set-limits"),
     route("people/<slug:project_id>/second-factor/", sign_in_settings.ask_second_factor, "ask-second-factor"),
     route("people/<slug:project_id>/invite/", people.invite, "invite"),
     route("people/<slug:project_id>/withdraw/<slug:invitation_id>/", people.withdraw, "withdraw"),
@@ -129,6 +130,7 @@ urlpatterns = [
     route("invitations/<str:secret>/", person.accept, "invitation"),
     route("audit/", audit.audit, "audit"),
     route("audit/verify/", audit.verify, "verify-audit"),
+    route("usage/", usage.usage, "usage"),
     route("compliance/", audit.compliance, "compliance"),
     route("account/", account.account, "account"),
     route("account/data/", personal_data.personal_data, "personal-data"),

@@ -85,9 +85,9 @@ def shown_as_csv(keys: Sequence[str], names: Sequence[str]) -> str:
     """Return a line for each of the runs; times are ISO 8601."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["id", *map(_text, _heads(names))])
+    writer.writerow(["id", *map(cell_text, _heads(names))])
     for key, cells in _shown(keys, names):
-        writer.writerow([key, *(_text(_iso(cell) if name in TIMES else cell) for name, cell in cells.items())])
+        writer.writerow([key, *(cell_text(_iso(cell) if name in TIMES else cell) for name, cell in cells.items())])
     return out.getvalue()
 
 
@@ -135,10 +135,10 @@ def as_csv(keys: Sequence[str]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     own = [*FACTS, "tags", *(f"{name} {statistic}" for name in METRICS for statistic in STATISTICS)]
-    writer.writerow([*own, *(_text(f"spec {path}" if path in own else path) for path in paths)])
+    writer.writerow([*own, *(cell_text(f"spec {path}" if path in own else path) for path in paths)])
     for some in _in_parts(keys):
         for document in run_documents(some):
-            writer.writerow([_text(cell) for cell in _cells(document, paths)])
+            writer.writerow([cell_text(cell) for cell in _cells(document, paths)])
     return out.getvalue()
 
 
@@ -169,7 +169,7 @@ def _cells(document: Mapping[str, Any], paths: Sequence[str]) -> Iterator[Any]:
     yield from (fields.get(path) for path in paths)
 
 
-def _text(cell: Any) -> Any:
+def cell_text(cell: Any) -> Any:
     """Keep a spreadsheet from running a text as a formula; a number may be negative."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) and not _is_number(cell) else cell
 
