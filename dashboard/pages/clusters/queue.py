@@ -70,7 +70,7 @@ def _show(request: HttpRequest, cluster: Cluster, *, status: int = 200, **contex
         "shares": [(name, one, one.used / 3600) for name, one in standings if name in seen],
         "num_others": sum(name not in seen for name, _ in standings),
         "now": now.timestamp(),
-        **_over_time(user, cluster, [q.run for q in queued if (at := q.predicted_start) and at.low < late], now),
+        **_over_time(user, cluster, [q.run for q in queued if (at := q.run.start_prediction) and at.low < late], now),
     }
     fragments = {"live": "nodes/_queue.html", "rows": "nodes/_queue_table.html"}
     return show(request, "nodes/queue.html", {**around, **context}, fragments=fragments, status=status)

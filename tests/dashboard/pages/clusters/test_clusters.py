@@ -212,6 +212,24 @@ def test_the_order_of_a_clusters_queue_is_chosen_in_its_form(as_user: AsUser, ca
     assert answer.status_code == 422 and "is none of fair-share, first-come, equal-shares" in answer.content.decode()
 
 
+def test_the_half_life_and_the_price_of_a_slot_hour_are_fields_of_the_form(as_user: AsUser, cast: Cast) -> None:
+    client, path = as_user(cast.owner), f"/nodes/clusters/{cast.cluster.pk}/edit/"
+    same = {"name": cast.cluster.name, "half_life_days": "3.5", "slot_hour_price": "1.25"}
+    assert client.post(path, same).status_code == 302
+    text = client.get(path).content.decode()
+    assert 'value="3.5"' in text and 'value="1.25"' in text
+    for name, typed in (
+        ("half_life_days", "0"), ("half_life_days", "nan"), ("half_life_days", "soon"), ("slot_hour_price", "dear"),
+        ("slot_hour_price", "1e9"), ("spares", "many"), ("spares", "10001"),
+    ):  # fmt: skip
+        answer = client.post(path, {**same, name: typed})
+        assert answer.status_code == 422 and f'value="{typed}"' in answer.content.decode(), name
+        assert answer.content.decode().count('aria-invalid="true"') == 1, name
+    assert client.post(path, {**same, "slot_hour_price": ""}).status_code == 302
+    cast.cluster.refresh_from_db()
+    assert (cast.cluster.half_life_days, cast.cluster.slot_hour_price) == (3.5, None)
+
+
 def test_nodes_are_a_table_too(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:
     health = {"cpu_percent": 25.0, "memory_bytes": 100, "memory_used_bytes": 50}
     busy = make_node(cast.cluster, "node-a", health=health)
