@@ -1,7 +1,7 @@
 """Making, changing, checking and deleting clusters, and letting machines into them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -207,7 +207,7 @@ def _texts(engine: str, settings: JsonObject) -> dict[str, str]:
 def _number(name: str, text: str) -> Any:
     """Raises ValidationError."""
     try:
-        return Cluster._meta.get_field(name).clean(text, None)
+        return cast(Any, Cluster._meta.get_field(name)).clean(text, None)
     except ValidationError as error:
         raise ValidationError({name: f"{text[:20]!r} is no number that this can be."}) from error
 
