@@ -112,7 +112,7 @@ def _over_time(user: Someone, cluster: Cluster, waiting: list[Run], now: datetim
             low, expected, high = (max(0, one - now.timestamp()) for one in (start.low, start.at, start.high))
             parts = _parts(("fade-in", low, expected), *_until(expected, lasts.get(run.pk, UNKNOWN)))
             words = f"{run.name}: expected to start in {duration(low)} to {duration(high)}"
-            bars.append(Bar(run, words, colours[run.pk] + 1, top, LINE, parts))
+            bars.append(Bar(run, words, colours[run.pk] + 1, top + 1, LINE - 2, parts))
             bands[run.pk] = Band("" if line else "Waiting", 0, top, LINE)
             top += LINE
     return {"bands": list(bands.values()), "is_fine": is_fine, "bars": bars, "height": top}
