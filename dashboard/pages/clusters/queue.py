@@ -27,9 +27,8 @@ from trainyard.formats.figures import duration
 
 MOST_ROWS, MOST_NODES, MOST_DRAWN, MOST_BARS = 300, 50, 12, 500
 SIDE_S = 6 * 3600  # so long before now is drawn, and so long after it
-LONGEST = timedelta(days=30)  # attempts that have ended and began before are not looked for
 FINE, LINE, BAND, GAP = 16, 18, 22, 8  # slots up to which each is a line; pixels of a line, a node and between nodes
-UNKNOWN = Span(0, 0, 3600)
+UNKNOWN, LONGEST = Span(0, 0, 3600), timedelta(days=30)  # ended attempts that began before are not looked for
 
 
 @page(get=machine(Permission.CLUSTERS_READ))

@@ -99,6 +99,8 @@ def test_a_benchmark_measures_one_number_of_nodes() -> None:
     assert "a whole number" in refusals(merge(document, {"resources.nodes": {"min": 2, "max": 4}}))["resources.nodes"]
 
 
-def test_a_priority_is_one_of_three() -> None:
+def test_a_priority_is_one_of_three_words_or_a_number_up_to_a_hundred() -> None:
     assert parse_spec(RECIPE).resolved()["priority"] == "normal"
-    assert "must be high, normal or low" in refusals(merge(RECIPE, {"priority": "urgent"}))["priority"].replace("'", "")
+    assert parse_spec(merge(RECIPE, {"priority": 60})).resolved()["priority"] == 60
+    for bad in ("urgent", "60", 101, -1, 1.5, True):
+        assert "0 to 100, high, normal or low" in refusals(merge(RECIPE, {"priority": bad}))["priority"], bad
