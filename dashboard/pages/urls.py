@@ -5,10 +5,11 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from dashboard.pages import audit, jobs, node
+from dashboard.pages import audit, jobs, node, usage
 from dashboard.pages import palette as jump
 from dashboard.pages.account import personal_data, provider, security, sign_in
 from dashboard.pages.account import views as account
+from dashboard.pages.clusters import queue
 from dashboard.pages.clusters import verbs as cluster_verbs
 from dashboard.pages.clusters import views as clusters
 from dashboard.pages.compare import views as compare
@@ -88,6 +89,7 @@ urlpatterns = [
     route("nodes/clusters/<slug:cluster_id>/delete/", cluster_verbs.delete, "delete-cluster"),
     route("nodes/clusters/<slug:cluster_id>/add-node/", cluster_verbs.add_node, "add-node"),
     route("nodes/clusters/<slug:cluster_id>/check/", cluster_verbs.check, "check-cluster"),
+    route("nodes/clusters/<slug:cluster_id>/queue/", queue.queue, "cluster-queue"),
     route("nodes/<slug:node_id>/", node.node, "node"),
     route("nodes/<slug:node_id>/slots/", node.slots, "node-slots"),
     route("nodes/<slug:node_id>/do/<slug:verb>/", node.do, "do-node"),
@@ -106,6 +108,7 @@ urlpatterns = [
     route("people/<slug:project_id>/data/encryption/", project_data.encryption, "set-encryption"),
     route("people/<slug:project_id>/data/measure/", project_data.measure, "measure-storage"),
     route("people/<slug:project_id>/data/quota/", project_data.quota, "set-quota"),
+    route("people/<slug:project_id>/data/limits/", project_data.limits, "set-limits"),
     route("people/<slug:project_id>/second-factor/", rights.ask_second_factor, "ask-second-factor"),
     route("people/<slug:project_id>/invite/", people.invite, "invite"),
     route("people/<slug:project_id>/withdraw/<slug:invitation_id>/", people.withdraw, "withdraw"),
@@ -125,6 +128,7 @@ urlpatterns = [
     route("invitations/<str:secret>/", sign_in.accept, "invitation"),
     route("audit/", audit.audit, "audit"),
     route("audit/verify/", audit.verify, "verify-audit"),
+    route("usage/", usage.usage, "usage"),
     route("compliance/", audit.compliance, "compliance"),
     route("account/", account.account, "account"),
     route("account/data/", personal_data.personal_data, "personal-data"),
@@ -181,6 +185,7 @@ urlpatterns = [
     route("runs/<slug:run_id>/trace/", page_verbs.trace, "trace"),
     route("runs/<slug:run_id>/resize/", page_verbs.resize, "resize"),
     route("runs/<slug:run_id>/scale/", page_verbs.scale, "scale"),
+    route("runs/<slug:run_id>/priority/", queue.prioritize, "run-priority"),
     route("runs/<slug:run_id>/annotate/", run_verbs.annotate, "annotate"),
     route("runs/<slug:run_id>/do/<slug:verb>/", run_verbs.do, "do"),
 ]

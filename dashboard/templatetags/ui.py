@@ -20,7 +20,7 @@ register = template.Library()
 
 for tag in (drawn.address, drawn.age, drawn.status, drawn.progress, drawn.sparkline, icons.icon):
     register.simple_tag(tag)
-for name in ("number", "count", "size", "speed", "percent", "seconds", "duration", "metric", "setting"):
+for name in ("number", "count", "size", "speed", "percent", "seconds", "duration", "metric", "setting", "clock"):
     register.filter(name, getattr(numbers, name))
 
 

@@ -18,7 +18,7 @@ from runs.engines.cluster_settings.settings import MAX_CHARACTERS, Guarded, Sett
 from runs.life.preflight.beforehand import idle_nodes
 from runs.models import Cluster, JoinToken, Node, Preflight, Project, Run, User
 from runs.models.access import digest_of
-from runs.placing.policies import FAIR_SHARE, POLICIES
+from runs.placing.policies import POLICIES
 from runs.rights.access import Permission, is_administrator, require, require_manager, require_runner, with_rights_held
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.serving import broadcast
@@ -31,36 +31,18 @@ from trainyard.spec.sections.log_rules import read_rules
 
 TOKEN_LIFE = timedelta(hours=24)
 LOCAL = "local"
+MAX_PRICE = 1_000_000
 
 
 def create_cluster(
-    *,
-    actor: User,
-    name: str,
-    region: str = "",
-    labels: dict[str, str] | None = None,
-    projects: Sequence[str] = (),
-    engine: str = "celery",
-    settings: JsonObject | None = None,
-    log_rules: Sequence[object] = (),
-    spares: int | None = None,
-    interactive: bool = False,
-    isolation_minimum: int = 0,
-    scheduling: str = FAIR_SHARE,
+    *, actor: User, name: str, engine: str = "celery", projects: Sequence[str] = (), **values: Any
 ) -> Cluster:
-    """Make an empty cluster, for the projects of these names or ids. Raises ValidationError for a bad name, a project
-    that there is not, an unknown engine or settings that it does not take, SpecError for a rule of the log that is
-    none, Refused for a taken name."""
+    """Make an empty cluster, for the projects of these names or ids; the other values are those of ``edit_cluster``.
+    Raises ValidationError for a bad name, a project that there is not, an unknown engine or settings that it does not
+    take, SpecError for a rule of the log that is none, Refused for a taken name."""
     require_manager(actor)
-    cluster = Cluster(name=name, region=region, labels=labels or {}, engine=engine)
-    _set(actor, cluster, settings or {})
-    cluster.log_rules = read_rules(list(log_rules))
-    cluster.spares = 1 if spares is None else spares
-    cluster.interactive = interactive
-    cluster.isolation_minimum = _level(isolation_minimum)
-    cluster.scheduling = _policy(scheduling)
-    cluster.clean_fields()
-    return _offering(_save(cluster, _projects(projects)))
+    given = {"name": name, "projects": projects, **values, "settings": values.get("settings") or {}}
+    return _offering(_changed(actor, Cluster(engine=engine), given))
 
 
 def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
@@ -77,30 +59,40 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
 
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
-    """Change name, region, labels, spares, interactive, the least sandbox level, the order of the queue, the engine's
-    settings, the rules of the log or the projects (names or ids) that may use it: what trains there goes on as it
-    started, and what waits is not placed. What is not named stays, a label or a setting too; one that is None goes, a
-    setting to its default. Raises ValidationError for a bad value, SpecError for a rule that is none, Refused for a
-    taken name."""
+    """Change name, region, labels, spares, interactive, the least sandbox level, the order of the queue, the half-life
+    of use, the price of a slot-hour, the engine's settings, the rules of the log or the projects (names or ids) that
+    may use it: what trains there goes on as it started, and what waits is not placed. What is not named stays, a label
+    or a setting too; one that is None goes, a setting to its default. A price below 0 is none. Raises ValidationError
+    for a bad value, SpecError for a rule that is none, Refused for a taken name."""
     require_manager(actor, cluster)
-    if changes.get("labels") is not None:
-        cluster.labels = _merged(cluster.labels, changes["labels"])
-    for field in ("name", "region", "spares", "interactive"):
-        if changes.get(field) is not None:
-            setattr(cluster, field, changes[field])
-    if changes.get("isolation_minimum") is not None:
-        cluster.isolation_minimum = _level(changes["isolation_minimum"])
-    if changes.get("scheduling") is not None:
-        cluster.scheduling = _policy(changes["scheduling"])
-    if changes.get("settings") is not None:
-        _set(actor, cluster, changes["settings"])
-    cluster.clean_fields()
-    if changes.get("log_rules") is not None:
-        cluster.log_rules = read_rules(list(changes["log_rules"]))
-    projects = changes.get("projects")
-    cluster = _save(cluster, None if projects is None else _projects(projects))
+    cluster = _changed(actor, cluster, changes)
     schedule_soon(cluster.pk)
     return _offering(cluster)
+
+
+def _changed(actor: User, cluster: Cluster, changes: Mapping[str, Any]) -> Cluster:
+    given = {name: value for name, value in changes.items() if value is not None}
+    if "labels" in given:
+        cluster.labels = _merged(cluster.labels, given["labels"])
+    for field in ("name", "region", "spares", "interactive", "half_life_days", "slot_hour_price"):
+        if field in given:
+            setattr(cluster, field, given[field])
+    if "isolation_minimum" in given:
+        cluster.isolation_minimum = _level(given["isolation_minimum"])
+    if "scheduling" in given:
+        cluster.scheduling = _policy(given["scheduling"])
+    if not 0.01 <= cluster.half_life_days <= 3650:
+        raise ValidationError({"half_life_days": f"It is 0.01 to 3,650 days, not {cluster.half_life_days:g}."})
+    if (price := cluster.slot_hour_price) is not None and not 0 <= price <= MAX_PRICE:
+        if not price < 0:
+            raise ValidationError({"slot_hour_price": f"A price is 0 to {MAX_PRICE:,}, not {price:g}."})
+        cluster.slot_hour_price = None
+    if "settings" in given:
+        _set(actor, cluster, given["settings"])
+    cluster.clean_fields()
+    if "log_rules" in given:
+        cluster.log_rules = read_rules(list(given["log_rules"]))
+    return _save(cluster, _projects(given["projects"]) if "projects" in given else None)
 
 
 def delete_cluster(*, actor: User, cluster: Cluster) -> None:

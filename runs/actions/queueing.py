@@ -10,7 +10,7 @@ from runs.rights.audit.recording import describe
 from runs.tasks import schedule_soon
 from runs.values.refused import Refused
 from runs.values.status import Status
-from trainyard.spec.values.fields import priority_of
+from trainyard.spec.values.fields import checked_priority, priority_of
 
 LIMITS = ("slots", "guaranteed_slots", "weight", "slot_hours_month", "max_priority")
 MOST = 1_000_000
@@ -59,7 +59,10 @@ def set_priority(*, actor: User, run: Run, priority: int | str) -> Run:
     """Have a run that waits, or trains, go before others, or after them. Raises ValidationError where it is higher than
     the project allows, Refused where the run is over."""
     require(actor, run.project, Permission.RUNS_LAUNCH)
-    number = priority_of(priority)
+    try:
+        number = priority_of(checked_priority(priority))
+    except ValueError as error:
+        raise ValidationError({"priority": f"A priority {error}."}) from error
     if sentence := why_not_so_high(actor, run.project, number):
         raise ValidationError({"priority": sentence})
     if run.is_final or run.is_local:

@@ -196,6 +196,7 @@ def run_document(
         "parent": run.parent_id,
         "tags": run.tags,
         "notes": run.notes,
+        "priority": run.priority,
         "config": run.config,
         "status": run.status,
         "is_pruned": run.is_pruned,

@@ -1,7 +1,7 @@
 """Use of slots by project, person or cluster: what was held, what of it trained nothing, its energy and its price."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -38,7 +38,10 @@ def usage_of(user: Someone, start: datetime, end: datetime, by: By, now: datetim
         by_run[one.run].append(one)
     most = sorted(by_run, key=lambda run: -sum(one.slot_s for one in by_run[run]))[:MOST_READ]
     runs = list(Run.objects.filter(pk__in=most))
-    idle, joules = _idle_shares(runs, now), {run.pk: _joules_per_slot_s(run, now) for run in runs}
+    lives: dict[str, list[Use]] = defaultdict(list)
+    for one in uses(Q(run__in=most), datetime.fromtimestamp(0, now.tzinfo), now):
+        lives[one.run].append(one)
+    idle, joules = _idle_shares(runs, lives, now), {run.pk: _joules_per_slot_s(run, lives[run.pk]) for run in runs}
     prices = dict(Cluster.objects.values_list("name", "slot_hour_price"))
     found: dict[str, Used] = {}
     for run_id, parts in by_run.items():
@@ -58,27 +61,18 @@ def usage_of(user: Someone, start: datetime, end: datetime, by: By, now: datetim
     return sorted(found.values(), key=lambda one: (-one.slot_seconds, one.name))
 
 
-def _idle_shares(runs: Sequence[Run], now: datetime) -> dict[str, float]:
+def _idle_shares(runs: Sequence[Run], lives: Mapping[str, Sequence[Use]], now: datetime) -> dict[str, float]:
     """Return for each run the part of the time in which it held slots and trained nothing."""
-    held = _held_s(runs, now)
     found = {}
     for run_id, time in times_shown(runs, now).items():
-        trained = time.productive_s + time.recomputed_s
-        if held.get(run_id):
-            found[run_id] = min(1.0, max(0.0, 1 - trained / held[run_id]))
+        if held := sum(one.end - one.start for one in lives[run_id]):
+            found[run_id] = min(1.0, max(0.0, 1 - (time.productive_s + time.recomputed_s) / held))
     return found
 
 
-def _held_s(runs: Sequence[Run], now: datetime) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
-    for one in uses(Q(run__in=[run.pk for run in runs]), datetime.fromtimestamp(0, now.tzinfo), now):
-        found[one.run] += one.end - one.start
-    return found
-
-
-def _joules_per_slot_s(run: Run, now: datetime) -> tuple[float, bool]:
+def _joules_per_slot_s(run: Run, life: Sequence[Use]) -> tuple[float, bool]:
     """Return the power of a slot of the run in W, and whether meters say so."""
-    slot_s = sum(one.slot_s for one in uses(Q(run=run), datetime.fromtimestamp(0, now.tzinfo), now))
+    slot_s = sum(one.slot_s for one in life)
     joules = measured_joules(run) if run.accelerator != "cpu" else 0.0
     if joules > 0 and slot_s > 0:
         return joules / slot_s, True

@@ -46,6 +46,8 @@ PLACES = {
     "clusters": "/nodes/",
     "nodes": "/nodes/?view=table",
     "new-cluster": "/nodes/clusters/new/",
+    "cluster-queue": "/nodes/clusters/local/queue/",
+    "usage": "/usage/",
     "node": "/nodes/{node}/",
     "people": "/people/",
     "people-access": "/people/?part=access",

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/glossary.md"
 WORDS = re.findall(r"^- \*\*([a-z][a-z ]+)\*\*:", PAGE.read_text(), re.MULTILINE)
-MOST_WORDS = 62
+MOST_WORDS = 67
 
 
 @cache

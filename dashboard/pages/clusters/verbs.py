@@ -1,7 +1,7 @@
 """Making, changing, checking and deleting clusters, and letting machines into them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -13,8 +13,7 @@ from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.settings import SECRET, SettingField
-from runs.models import Project
-from runs.models.clusters import MAX_SPARES
+from runs.models import Cluster, Project
 from runs.placing.policies import FAIR_SHARE, POLICIES
 from runs.rights.access import Permission, get_cluster
 from runs.rights.access.operations import machine, site
@@ -28,7 +27,7 @@ LEVELS = (  # docs/isolation.md
     ("1", "1: nodes that keep Trainyard's files and other projects' runs from a script"),
     ("2", "2: nodes that also give each attempt its own processes, and filter system calls"),
 )
-FIELDS = ("name", "region", "labels", "spares")
+FIELDS = ("name", "region", "labels", "spares", "half_life_days", "slot_hour_price")
 
 
 class Values(NamedTuple):
@@ -44,15 +43,24 @@ class Values(NamedTuple):
     interactive: bool = False
     isolation_minimum: str = "0"
     scheduling: str = FAIR_SHARE
+    half_life_days: str = "7"
+    slot_hour_price: str = ""
 
     @property
     def by_name(self) -> dict[str, str]:
         pairs = (line.partition("=") for line in self.labels.splitlines())
         return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
 
-    @property
-    def rules(self) -> list[str]:
-        return [line.strip() for line in self.log_rules.splitlines() if line.strip()]
+    def given(self) -> dict[str, Any]:
+        """Return the arguments of both actions. Raises ValidationError."""
+        return {
+            **{name: getattr(self, name) for name in ("name", "region", "projects", "interactive", "scheduling")},
+            "log_rules": [line.strip() for line in self.log_rules.splitlines() if line.strip()],
+            "spares": _number("spares", self.spares),
+            "half_life_days": _number("half_life_days", self.half_life_days),
+            "slot_hour_price": _number("slot_hour_price", self.slot_hour_price or "-1"),
+            "isolation_minimum": _chosen_level(self.isolation_minimum),
+        }
 
 
 class FieldView(NamedTuple):
@@ -91,20 +99,8 @@ def create(request: HttpRequest) -> HttpResponse:
     form = ClusterForm(_asked(request, engine), "New cluster", "Create cluster", engine, is_new=True)
 
     def save(values: Values) -> None:
-        actions.create_cluster(
-            actor=person(request),
-            name=values.name,
-            region=values.region,
-            labels=values.by_name,
-            projects=values.projects,
-            engine=engine,
-            settings=form.document,
-            log_rules=values.rules,
-            spares=_number(values.spares),
-            interactive=values.interactive,
-            isolation_minimum=_chosen_level(values.isolation_minimum),
-            scheduling=values.scheduling,
-        )
+        given = {"engine": engine, "labels": values.by_name, "settings": form.document, **values.given()}
+        actions.create_cluster(actor=person(request), **given)
 
     return _form(request, form, save)
 
@@ -119,27 +115,16 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     level = str(cluster.isolation_minimum)
     values = Values(
         cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares), cluster.interactive, level,
-        cluster.scheduling,
+        cluster.scheduling, f"{cluster.half_life_days:g}",
+        "" if cluster.slot_hour_price is None else f"{cluster.slot_hour_price:g}",
     )  # fmt: skip
     if request.method == "POST":
         values = _asked(request, cluster.engine)
     form = ClusterForm(values, f"Edit cluster {cluster.name}", "Save", cluster.engine, kept=frozenset(cluster.secrets))
 
     def change(new: Values) -> None:
-        actions.edit_cluster(
-            actor=person(request),
-            cluster=cluster,
-            name=new.name,
-            region=new.region,
-            labels={**dict.fromkeys(cluster.labels), **new.by_name},
-            projects=new.projects,
-            settings=form.document or None,
-            log_rules=new.rules,
-            spares=_number(new.spares),
-            interactive=new.interactive,
-            isolation_minimum=_chosen_level(new.isolation_minimum),
-            scheduling=new.scheduling,
-        )
+        given = {"labels": {**dict.fromkeys(cluster.labels), **new.by_name}, "settings": form.document or None}
+        actions.edit_cluster(actor=person(request), cluster=cluster, **given, **new.given())
 
     return _form(request, form, change)
 
@@ -198,7 +183,7 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
 
 
 def _asked(request: HttpRequest, engine: str) -> Values:
-    name, region, labels, spares = (request.POST.get(field, "").strip() for field in FIELDS)
+    name, region, labels, spares, half_life, price = (request.POST.get(field, "").strip() for field in FIELDS)
     texts = _texts(engine, {})
     if request.method == "POST" and (allocating := allocating_engine(engine)):
         texts = {one.name: request.POST.get(f"settings.{one.name}", "") for one in allocating.settings_type.fields()}
@@ -207,7 +192,10 @@ def _asked(request: HttpRequest, engine: str) -> Values:
     level = request.POST.get("isolation_minimum", "0")
     projects = request.POST.getlist("projects")
     scheduling = request.POST.get("scheduling", FAIR_SHARE)
-    return Values(name, region, labels, projects, texts, rules, spares or "1", is_interactive, level, scheduling)
+    return Values(
+        name, region, labels, projects, texts, rules, spares or "1", is_interactive, level, scheduling,
+        half_life or "7", price,
+    )  # fmt: skip
 
 
 def _texts(engine: str, settings: JsonObject) -> dict[str, str]:
@@ -216,11 +204,12 @@ def _texts(engine: str, settings: JsonObject) -> dict[str, str]:
     return allocating.settings_type.texts_of(settings) if allocating else {}
 
 
-def _number(text: str) -> int:
+def _number(name: str, text: str) -> Any:
     """Raises ValidationError."""
-    if not text.isdecimal() or int(text) > MAX_SPARES:
-        raise ValidationError({"spares": [f"{text[:20]!r} is no whole number from 0 to {MAX_SPARES:,}."]})
-    return int(text)
+    try:
+        return cast(Any, Cluster._meta.get_field(name)).clean(text, None)
+    except ValidationError as error:
+        raise ValidationError({name: f"{text[:20]!r} is no number that this can be."}) from error
 
 
 def _chosen_level(text: str) -> int:

@@ -10,7 +10,6 @@ from django.db.models import Case, Count, Q, Sum, When
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import escape
-from django.utils.safestring import SafeString
 
 from dashboard.pages.clusters.boxes import NodeBox, boxes_of
 from dashboard.pages.shared import drawn, numbers
@@ -19,10 +18,8 @@ from dashboard.pages.shared.drawn import address, age, clipped
 from dashboard.pages.shared.frame import page, show
 from dashboard.pages.shared.gauges import CheckTable, TimeView, check_table, time_view
 from dashboard.pages.shared.grid import GridRow, Sort
-from dashboard.pages.shared.numbers import age_element
 from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.shared.sheet import Kind, Sheet
-from dashboard.pages.shared.stencil import stencil
 from runs.engines import allocating_engine
 from runs.engines.cluster_settings.settings import Offer
 from runs.life.preflight.needs import checked_nodes
@@ -30,6 +27,7 @@ from runs.life.preflight.vetting import checks_together
 from runs.models import Allocation, Cluster, Node, Preflight, Run
 from runs.models.indexes import first_rows
 from runs.placing.queue import waiting_runs
+from runs.presenting.queue import QueuedRun, queue_of
 from runs.presenting.server_state import contact_time, num_ready
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import (
@@ -51,11 +49,7 @@ from trainyard.grouping import grouped
 STATES = (Badge("out of contact", "red", "status-lost"), Badge("draining", "amber", "drain"),
           Badge("in contact", "green", "check"), Badge("slow", "amber", "alert"))  # fmt: skip
 MAX_JOBS = 50
-MAX_QUEUE = 100
-COLUMNS = ("pk", "name", "num_nodes", "slots_per_node", "accelerator", "reason_sentence", "created_at")
-RESOURCES = ("spec__resources__processes_per_node", "spec__resources__accelerator")
-SEEN = ("order", "url", "name", "needs", "reason", "since")
-UNSEEN = ("order", "needs", "reason", "since")
+MAX_QUEUE = 5
 
 
 @dataclass(frozen=True)
@@ -70,7 +64,7 @@ class ClusterView:
     num_held: int
     num_free: int  # on nodes that are in contact and not drained
     unit: str  # GPU or slot
-    queue: list[SafeString]  # rows of the table
+    queue: list[QueuedRun]  # the first
     num_waiting: int
     machines: "MachinesView | None"  # of an engine that brings nodes
     num_ready_spares: int  # idle nodes that have prepared what its runs would need
@@ -115,7 +109,6 @@ def tls_view() -> TlsView:
 def describe(user: Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: datetime) -> ClusterView:
     nodes = [box.node for box in boxes]
     usable = [box for box in boxes if not box.is_away and not box.node.is_draining]
-    queue = queue_rows(user, cluster, now)
     return ClusterView(
         cluster=cluster,
         boxes=boxes,
@@ -125,8 +118,8 @@ def describe(user: Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: dat
         num_held=sum(box.num_held for box in boxes),
         num_free=sum(max(0, box.node.slots - box.num_held) for box in usable),
         unit="GPU" if boxes and all(box.has_gpus for box in boxes) else "slot",
-        queue=queue,
-        num_waiting=waiting_runs(cluster).count() if len(queue) == MAX_QUEUE else len(queue),
+        queue=queue_of(user, cluster, now)[:MAX_QUEUE],
+        num_waiting=waiting_runs(cluster).count(),
         machines=machines_view(user, cluster),
         num_ready_spares=num_ready(box.node for box in boxes if not box.is_away),
         time=time_view(time_of_all(visible_runs(user).filter(cluster=cluster), now), "Where the time went"),
@@ -134,35 +127,6 @@ def describe(user: Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: dat
         preflight=cluster.preflights.filter(why=Preflight.Why.ASKED).first(),
         may_check=bool(nodes) and can_run_on(user, cluster),
     )
-
-
-# The queue of a cluster: who waits, for what, and why.
-
-
-def queue_rows(user: Someone, cluster: Cluster, now: datetime) -> list[SafeString]:
-    """Return the first rows of the table. Of a run that this person does not see, what it needs and since when."""
-    waiting = list(waiting_runs(cluster).values_list(*COLUMNS)[:MAX_QUEUE])
-    ids = [run_id for run_id, *_ in waiting]
-    seen = set(visible_runs(user).filter(pk__in=ids).order_by().values_list("pk", flat=True)) if ids else set()
-    unsized = [row[0] for row in waiting if row[2] is None]  # submitted before runs had these columns
-    asked = Run.objects.filter(pk__in=unsized).order_by().values_list("pk", *RESOURCES)
-    older = {pk: _needs(1, int(per_node or 1), str(accelerator or "")) for pk, per_node, accelerator in asked}
-    whole = stencil("nodes/_queue_row.html", SEEN, is_seen=True)
-    part = stencil("nodes/_queue_row.html", UNSEEN, is_seen=False)
-    rows = []
-    for order, (run_id, name, num_nodes, per_node, accelerator, reason, since) in enumerate(waiting, start=1):
-        needs, age = older.get(run_id) or _needs(num_nodes or 1, per_node or 1, accelerator), age_element(since, now)
-        if run_id in seen:
-            url = run_url(run_id)
-            rows.append(whole.fill(order=order, url=url, name=name, needs=needs, reason=reason or "–", since=age))
-        else:
-            rows.append(part.fill(order=order, needs=needs, reason="–", since=age))
-    return rows
-
-
-def _needs(num_nodes: int, per_node: int, accelerator: str) -> str:
-    kind = f" {accelerator.upper()}" if accelerator not in ("", "auto") else ""
-    return f"{num_nodes} node{'s' if num_nodes > 1 else ''} × {per_node}{kind}"
 
 
 # Machines that an engine may bring, and those that it has asked its system for.

@@ -5,13 +5,16 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
+from django.forms import modelform_factory
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 
 from dashboard.pages.people.views import usage_context
 from dashboard.pages.shared.frame import page, person, problems_of, show
 from runs import actions
 from runs.models import Project, StoredData
+from runs.placing.admission import parts_of
 from runs.privacy.retention import in_words
 from runs.privacy.storage import REMOVABLE, WORDS, DataKind, days_kept
 from runs.rights.access import Permission, get_project, is_administrator, permissions_in
@@ -20,6 +23,7 @@ from runs.rights.secrets.storage_keys import newest_number
 from runs.values.refused import Refused
 
 GB = 10**9
+Limits = modelform_factory(Project, fields=actions.LIMITS)
 ENCRYPTION_WORDS = {
     "on": "Logs, media and output files are encrypted from now on, and checkpoints of attempts that begin from now on.",
     "off": "What comes from now on is not encrypted. What is there stays as it is.",
@@ -121,6 +125,18 @@ def quota(request: HttpRequest, project_id: str) -> HttpResponse:
     return redirect("project-data", project.pk)
 
 
+@page(post=HIDDEN_ADMINISTRATOR)
+def limits(request: HttpRequest, project_id: str) -> HttpResponse:
+    project, form = get_project(request.user, project_id), Limits(request.POST)
+    if form.is_valid():
+        try:
+            actions.set_limits(actor=person(request), project=project, **form.cleaned_data)
+            return redirect("project-data", project.pk)
+        except ValidationError as error:
+            form.add_error(None, error)
+    return _show(request, project, limits=form, status=422)
+
+
 def _days(typed: dict[str, str]) -> dict[str, int | None]:
     wrong = {kind: "A number of days, or nothing for ever." for kind, text in typed.items() if not _is_number(text)}
     if wrong:
@@ -154,6 +170,9 @@ def _show(
         "measured_at": max((row.measured_at for row in rows), default=None),
         "total": in_words(sum(row.bytes for row in rows)),
         **usage_context(project),
+        "limits": Limits(instance=project),
+        "part": (part := parts_of(Project.objects.filter(pk=project.pk), timezone.now())[project.name]),
+        "part_warning": part.warning(project.name),
         "gigabytes": f"{project.quota_bytes / GB:g}" if project.quota_bytes else "",
         "kinds": [_kept(project, kind, typed, problems or {}) for kind in REMOVABLE],
         "regions": [(one, one in project.region_list) for one in actions.known_regions()],

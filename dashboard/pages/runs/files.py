@@ -86,7 +86,7 @@ def shown_as_csv(keys: Sequence[str], names: Sequence[str]) -> str:
     """Return a line for each of the runs; times are ISO 8601."""
     rows = ([key, *(_iso(cell) if name in TIMES else cell for name, cell in cells.items())]
             for key, cells in _shown(keys, names))  # fmt: skip
-    return _csv(["id", *_heads(names)], rows)
+    return csv_text(["id", *_heads(names)], rows)
 
 
 def shown_as_parquet(keys: Sequence[str], names: Sequence[str]) -> bytes:
@@ -132,10 +132,10 @@ def as_csv(keys: Sequence[str]) -> str:
     paths = _paths(keys)
     own = [*FACTS, "tags", *(f"{name} {statistic}" for name in METRICS for statistic in STATISTICS)]
     rows = (_cells(document, paths) for some in _in_parts(keys) for document in run_documents(some))
-    return _csv([*own, *(f"spec {path}" if path in own else path for path in paths)], rows)
+    return csv_text([*own, *(f"spec {path}" if path in own else path for path in paths)], rows)
 
 
-def _csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+def csv_text(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(map(_text, row) for row in chain([head], rows))
     return out.getvalue()

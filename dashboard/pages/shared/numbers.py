@@ -7,7 +7,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from trainyard.formats.figures import count, duration, metric, number, percent, seconds, size, speed
 
-__all__ = ["age", "age_element", "count", "duration", "metric", "number", "percent", "seconds", "setting"]
+__all__ = ["age", "age_element", "clock", "count", "duration", "metric", "number", "percent", "seconds", "setting"]
 __all__ += ["size", "speed"]
 
 
@@ -35,3 +35,9 @@ def age_element(at: datetime, now: datetime) -> SafeString:
     return mark_safe(
         f'<time datetime="{at.isoformat()}" title="{exact:%d %b %Y, %H:%M:%S} UTC" data-age>{age(at, now)}</time>'
     )
+
+
+def clock(at: float) -> SafeString:
+    """A time of day in UTC, of Unix seconds; ages.js makes it the reader's."""
+    exact = datetime.fromtimestamp(at, UTC)
+    return mark_safe(f'<time data-clock="{at:.0f}" title="{exact:%d %b %Y, %H:%M:%S} UTC">{exact:%H:%M}</time>')

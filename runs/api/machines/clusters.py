@@ -30,6 +30,8 @@ router = Resource(tags=["clusters"])
 
 _policies = "; ".join(f"{name}: {policy.label}" for name, policy in POLICIES.items())
 SCHEDULING = f"order of the runs of one priority that wait. {_policies}"
+HALF_LIFE = "in which the use of slots counts half in fair shares"
+PRICE = "of a slot for an hour, in your currency: see `/usage`"
 
 
 class RuleIn(Body):
@@ -46,6 +48,8 @@ class ClusterIn(Body):
     interactive: bool = Field(False, description="members of its projects may run commands beside ranks of their runs")
     isolation_minimum: int = Field(0, description="nodes with a lower sandbox level get no runs: 0, 1 or 2")
     scheduling: str = Field(FAIR_SHARE, description=SCHEDULING)
+    half_life_days: float = Field(7.0, description=HALF_LIFE)
+    slot_hour_price: float | None = Field(None, description=PRICE)
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
     engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
     settings: dict[str, Any] = Field(
@@ -62,6 +66,8 @@ class ClusterEdit(Body):
     interactive: bool | None = Field(None, description="whether members may run commands beside ranks")
     isolation_minimum: int | None = Field(None, description="of nodes, for what is placed from now on: 0, 1 or 2")
     scheduling: str | None = Field(None, description=SCHEDULING)
+    half_life_days: float | None = Field(None, description=HALF_LIFE)
+    slot_hour_price: float | None = Field(None, description=PRICE + "; below 0: no price")
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
     settings: dict[str, Any] | None = Field(
         None, description="of its engine; others stay; null is the default again, and removes a secret"
@@ -161,6 +167,8 @@ def _cluster(row: Cluster, projects: QuerySet[Project], shows_settings: bool) ->
         interactive=row.interactive,
         isolation_minimum=row.isolation_minimum,
         scheduling=row.scheduling,
+        half_life_days=row.half_life_days,
+        slot_hour_price=row.slot_hour_price,
         projects=list(projects.values_list("name", flat=True)),
         log_rules=row.log_rules,
         created_at=stamp(row.created_at),

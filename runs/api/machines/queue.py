@@ -51,12 +51,7 @@ class LimitsIn(Body):
     max_priority: int = Field(100, description="the highest that members may give their runs; maintainers go higher")
 
 
-class LimitsOut(Schema):
-    slots: int | None
-    guaranteed_slots: int
-    weight: float
-    slot_hours_month: float | None
-    max_priority: int
+class LimitsOut(LimitsIn):
     held_slots: float
     used_slot_hours: float = Field(description="since the first of the month (UTC)")
     sentence: str = Field(description="from 80 % of a limit on")
@@ -87,9 +82,8 @@ class UsageOut(Schema):
 @operation(machine(access.Permission.CLUSTERS_READ))
 def queue(request: HttpRequest, cluster_id: str) -> QueueOut:
     """The first thousand, of which those that you see."""
-    user = actor(request)
-    found = queue_of(user, access.get_cluster(request, cluster_id), timezone.now())
-    return QueueOut(items=[_queued(one) for one in found])
+    cluster = access.get_cluster(request, cluster_id)
+    return QueueOut(items=[_queued(one) for one in queue_of(actor(request), cluster, timezone.now())])
 
 
 @router.get("/projects/{project_id}/limits", response=LimitsOut, summary="Its part of the clusters")
@@ -128,7 +122,7 @@ def _aware(at: datetime | None) -> datetime | None:
 
 
 def _queued(one: QueuedRun) -> QueuedOut:
-    start = one.predicted_start
+    start = one.run.start_prediction
     times = [datetime.fromtimestamp(each, UTC) for each in (start.at, start.low, start.high)] if start else []
     return QueuedOut(
         run=one.run.pk,

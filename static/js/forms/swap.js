@@ -1,5 +1,6 @@
 // Forms inside this element are sent in the background; the answer, a part of the page, takes the place of its content.
 
+import { writeClocks } from "../frame/ages.js";
 import { toast } from "../frame/toasts.js";
 import { refetchAll } from "../live/fragment.js";
 import { mountAll, sweep } from "../shared/modules.js";
@@ -12,6 +13,7 @@ export function mount(element) {
     const html = await send(event, form, element.dataset.swap ?? "");
     if (html === null) return;
     element.innerHTML = html;
+    writeClocks(element);
     sweep();
     mountAll(element);
     /** @type {HTMLElement | null} */ (element.querySelector("[aria-invalid], [data-focus]"))?.focus();

@@ -1,5 +1,6 @@
 // Keeps a part of the page current: fetches the partial that the page itself includes, and patches the differences in.
 
+import { writeClocks } from "../frame/ages.js";
 import { mountAll, sweep } from "../shared/modules.js";
 import { on } from "./live.js";
 import { patch } from "./patch.js";
@@ -43,6 +44,7 @@ export function mount(element) {
       const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } });
       if (answer.ok && element.isConnected && url === element.dataset.fragment) {
         patch(element, await answer.text());
+        writeClocks(element);
         sweep();
         mountAll(element);
       }

@@ -20,7 +20,7 @@ SETTINGS = {"folder": "/shared", "machines": 5, "slots": 3, "memory": "16G", "op
 
 
 def a_run(user: User, cast: Cast) -> str:
-    run = make_run(cast, status="FAILED")
+    run = make_run(cast)
     actions.tag_run(actor=cast.owner, run=run, tags=["kept"])
     actions.note_run(actor=cast.owner, run=run, notes="kept")
     return run.pk
@@ -56,7 +56,7 @@ def a_cluster(user: User, cast: Cast) -> str:
 
 # By operation: what makes one, and a change for each field of its body.
 PATCHES: dict[str, tuple[Callable[[User, Cast], str], dict[str, Any]]] = {
-    "/runs/{run_id}": (a_run, {"tags": ["new"], "notes": "new"}),
+    "/runs/{run_id}": (a_run, {"tags": ["new"], "notes": "new", "priority": 60}),
     "/sweeps/{sweep_id}": (
         a_sweep,
         {"space": {"train.seed": {"values": [1, 2, 3]}}, "budget": {"trials": 9}},
@@ -67,6 +67,7 @@ PATCHES: dict[str, tuple[Callable[[User, Cast], str], dict[str, Any]]] = {
         {
             "name": "near", "region": "us", "labels": {"row": "3"}, "spares": 0, "interactive": False,
             "isolation_minimum": 0, "scheduling": "first-come", "projects": [],
+            "half_life_days": 14, "slot_hour_price": 2,
             "settings": {"slots": 4}, "log_rules": [],
         },
     ),

@@ -170,3 +170,13 @@ def test_the_use_of_slots_is_summed_over_what_one_sees(cast: Cast, mate: Api, ou
     assert one["name"] == "default" and abs(one["slot_seconds"] - 2 * 3600) < 30
     assert outsider("GET", "/usage").json()["items"] == []
     assert mate("GET", f"/usage?from={half}&to={half}").status_code == 422
+
+
+def test_a_cluster_has_a_half_life_and_a_price(cast: Cast, owner: Api) -> None:
+    made = owner("POST", "/clusters", {"name": "new", "half_life_days": 14, "slot_hour_price": 2.5}).json()
+    assert (made["half_life_days"], made["slot_hour_price"]) == (14, 2.5)
+    assert owner("PATCH", "/clusters/new", {"region": "eu"}).json()["slot_hour_price"] == 2.5
+    assert owner("PATCH", "/clusters/new", {"slot_hour_price": -1}).json()["slot_hour_price"] is None
+    for name, value in (("half_life_days", 0), ("half_life_days", 1e9), ("slot_hour_price", 1e9)):
+        answer = owner("PATCH", "/clusters/new", {name: value})
+        assert answer.status_code == 422 and name in answer.text

@@ -103,5 +103,5 @@ def test_a_priority_is_a_number_up_to_a_hundred_or_one_of_three_words() -> None:
     assert parse_spec(RECIPE).resolved()["priority"] == "normal"
     for good in ("high", "low", 0, 100):
         assert parse_spec(merge(RECIPE, {"priority": good})).resolved()["priority"] == good
-    for bad in ("urgent", 101, -1, 1.5, True, [50], None):
+    for bad in ("urgent", "60", 101, -1, 1.5, True, [50], None):
         assert "from 0 to 100, high, normal or low" in refusals(merge(RECIPE, {"priority": bad}))["priority"], bad

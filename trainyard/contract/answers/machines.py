@@ -68,6 +68,8 @@ class Cluster(TypedDict):
     ]
     isolation_minimum: NotRequired[Annotated[int, Meta(description="nodes with a lower sandbox level get no runs")]]
     scheduling: NotRequired[Annotated[str, Meta(description="order of the runs of one priority that wait")]]
+    half_life_days: NotRequired[Annotated[float, Meta(description="in which the use of slots counts half")]]
+    slot_hour_price: NotRequired[Annotated[float | None, Meta(description="null: it has none")]]
     projects: NotRequired[Annotated[list[str], Meta(description="that may use it, as far as you see them")]]
     log_rules: NotRequired[list[Rule]]
     created_at: NotRequired[str]

@@ -122,6 +122,7 @@ class RunDocument(Run):
     tags: list[str]
     notes: str
     config: JsonObject
+    priority: int
     rewinds: list[Rewind]
     created_by: str | None
     archived_at: str | None

@@ -236,8 +236,8 @@ def priority_of(value: int | str) -> int:
     return PRIORITIES[value] if isinstance(value, str) else value
 
 
-def _priority(value: object) -> object:
-    if (type(value) is str and value in PRIORITIES) or (type(value) is int and 0 <= value <= 100):
+def checked_priority(value: object) -> int | str:
+    if (isinstance(value, str) and value in PRIORITIES) or (type(value) is int and 0 <= value <= 100):
         return value
     raise ValueError(f"must be a whole number from 0 to 100, high, normal or low, not {show(value)}")
 
@@ -250,7 +250,7 @@ Tag = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_tag)]
 Location = Annotated[str, Field(max_length=2_000), AfterValidator(_location)]
 Priority = Annotated[
     int | str,
-    BeforeValidator(_priority),
+    BeforeValidator(checked_priority),
     WithJsonSchema({"anyOf": [{"enum": list(PRIORITIES)}, {"type": "integer", "minimum": 0, "maximum": 100}]}),
 ]
 Column = Annotated[str, Field(min_length=1, max_length=200)]

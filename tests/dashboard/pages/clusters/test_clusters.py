@@ -204,12 +204,30 @@ def test_the_least_sandbox_level_of_a_cluster_is_set_by_its_form_and_level_3_is_
 
 def test_the_order_of_a_clusters_queue_is_chosen_in_its_form(as_user: AsUser, cast: Cast) -> None:
     client, path = as_user(cast.owner), f"/nodes/clusters/{cast.cluster.pk}/edit/"
-    assert '<option value="first-come" selected>' in " ".join(client.get(path).content.decode().split())
+    assert '<option value="fair-share" selected>' in " ".join(client.get(path).content.decode().split())
     assert client.post(path, {"name": cast.cluster.name, "scheduling": "equal-shares"}).status_code == 302
     cast.cluster.refresh_from_db()
     assert cast.cluster.scheduling == "equal-shares"
     answer = client.post(path, {"name": cast.cluster.name, "scheduling": "mine first"})
     assert answer.status_code == 422 and "is none of fair-share, first-come, equal-shares" in answer.content.decode()
+
+
+def test_the_half_life_and_the_price_of_a_slot_hour_are_fields_of_the_form(as_user: AsUser, cast: Cast) -> None:
+    client, path = as_user(cast.owner), f"/nodes/clusters/{cast.cluster.pk}/edit/"
+    same = {"name": cast.cluster.name, "half_life_days": "3.5", "slot_hour_price": "1.25"}
+    assert client.post(path, same).status_code == 302
+    text = client.get(path).content.decode()
+    assert 'value="3.5"' in text and 'value="1.25"' in text
+    for name, typed in (
+        ("half_life_days", "0"), ("half_life_days", "nan"), ("half_life_days", "soon"), ("slot_hour_price", "dear"),
+        ("slot_hour_price", "1e9"), ("spares", "many"), ("spares", "10001"),
+    ):  # fmt: skip
+        answer = client.post(path, {**same, name: typed})
+        assert answer.status_code == 422 and f'value="{typed}"' in answer.content.decode(), name
+        assert answer.content.decode().count('aria-invalid="true"') == 1, name
+    assert client.post(path, {**same, "slot_hour_price": ""}).status_code == 302
+    cast.cluster.refresh_from_db()
+    assert (cast.cluster.half_life_days, cast.cluster.slot_hour_price) == (3.5, None)
 
 
 def test_nodes_are_a_table_too(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:

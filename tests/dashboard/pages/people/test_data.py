@@ -11,7 +11,8 @@ from django.test import Client
 from django.utils import timezone
 
 from runs.models import Project, StorageKey, StoredData, User
-from tests.cast import Cast
+from runs.values.status import Status
+from tests.cast import Cast, make_attempt, make_node, make_run
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.usefixtures("valkey")]
 AsUser = Callable[[User], Client]
@@ -59,3 +60,41 @@ def test_encryption_is_switched_on_with_its_consequences_in_words(
     assert client.post(path, {"what": "destroy", "confirm": "another"}).status_code == 409
     assert client.post(path, {"what": "off"}).status_code == 302
     assert not Project.objects.get().encrypts_files
+
+
+LIMITS = {"slots": "8", "guaranteed_slots": "2", "weight": "2.5", "slot_hours_month": "", "max_priority": "70"}
+
+
+def test_administrators_set_a_projects_part_of_the_clusters(as_user: AsUser, cast: Cast) -> None:
+    type(cast.owner).objects.filter(pk=cast.owner.pk).update(is_superuser=True)
+    cast.owner.refresh_from_db()
+    path = f"/people/{cast.project.pk}/data/"
+    assert as_user(cast.owner).post(f"{path}limits/", LIMITS).status_code == 302
+    project = Project.objects.get(pk=cast.project.pk)
+    assert (project.slots, project.guaranteed_slots, project.weight, project.slot_hours_month) == (8, 2, 2.5, None)
+    page = as_user(cast.viewer).get(path).content.decode()
+    assert "<dd>2.5</dd>" in page and "limits/" not in page and "no limit" in page
+    assert as_user(cast.mate).post(f"{path}limits/", LIMITS).status_code == 404
+
+
+def test_four_fifths_of_a_limit_are_said(as_user: AsUser, cast: Cast) -> None:
+    Project.objects.update(slots=2)
+    make_attempt(make_run(cast, status=Status.RUNNING), [make_node(cast.cluster)], ranks=2)
+    page = as_user(cast.viewer).get(f"/people/{cast.project.pk}/data/").content.decode()
+    assert "Project default holds 2 of the 2 slots that it may." in page
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [
+        ("slots", "many"), ("slots", "1.5"), ("slots", "1"), ("guaranteed_slots", ""), ("weight", "0"),
+        ("weight", "nan"), ("slot_hours_month", "-1"), ("max_priority", "101"), ("max_priority", "9" * 30),
+    ],
+)  # fmt: skip
+def test_a_limit_that_cannot_be_is_said_beside_its_field(as_user: AsUser, cast: Cast, name: str, typed: str) -> None:
+    type(cast.owner).objects.filter(pk=cast.owner.pk).update(is_superuser=True)
+    cast.owner.refresh_from_db()
+    answer = as_user(cast.owner).post(f"/people/{cast.project.pk}/data/limits/", {**LIMITS, name: typed})
+    page = answer.content.decode()
+    assert answer.status_code == 422 and page.count("aria-invalid") == 1 and Project.objects.get().slots is None
+    assert f'value="{typed}"' in page, "what was typed stands there"

@@ -6,17 +6,14 @@ from django.utils.safestring import mark_safe
 
 from dashboard.pages.shared.stencil import stencil
 
-NAMES = ("order", "url", "name", "needs", "reason", "since")
-
 
 def test_a_row_is_filled_in_and_escaped() -> None:
-    row = stencil("nodes/_queue_row.html", NAMES, is_seen=True)
-    since = mark_safe("<time>now</time>")
-    drawn = row.fill(order=7, url="/runs/x/", name="<b>&", needs="1 node × 2", reason="a\x00name\x00b", since=since)
-    assert drawn.startswith('<tr data-key="queue-7">') and '<a class="name" href="/runs/x/">&lt;b&gt;&amp;</a>' in drawn
-    assert "<time>now</time>" in drawn and "a\x00name\x00b" in drawn, "what a row holds is filled in once"
+    square = stencil("nodes/_slot.html", ("colour", "url", "words"), is_seen=True)
+    drawn = square.fill(colour=7, url=mark_safe("/runs/x/?a&b"), words="<b>& a\x00url\x00b")
+    assert drawn.startswith('<a class="slot is-held series-7" href="/runs/x/?a&b"')
+    assert 'title="&lt;b&gt;&amp; a\x00url\x00b"' in drawn, "what a row holds is filled in once"
 
 
 def test_what_is_the_same_in_all_rows_is_drawn_with_the_template() -> None:
-    row = stencil("nodes/_queue_row.html", ("order", "needs", "reason", "since"), is_seen=False)
-    assert "a run of another project" in row.fill(order=1, needs="", reason="–", since="")
+    assert "is-held" in stencil("nodes/_slot.html", ("words",), is_seen=False, is_held=True).fill(words="slot 0")
+    assert "is-held" not in stencil("nodes/_slot.html", ("words",), is_seen=False, is_held=False).fill(words="slot 0")

@@ -1,0 +1,167 @@
+"""The page of a cluster's queue: its order, predicted starts, priorities, shares, and the drawing over time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from runs.models import Attempt, AuditEntry, Cluster, HeldSlot, Project, Run, User
+from runs.values.status import Phase, Status
+from tests.cast import Cast, make_attempt, make_node, make_run, spec
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+AsUser = Callable[[User], Client]
+PATH = "/nodes/clusters/local/queue/"
+
+
+def waiting(cast: Cast, name: str, *, minutes: float | None = None, **changes: Any) -> Run:
+    """A run that waits for a slot, and that is expected to start in so many minutes."""
+    now, start = timezone.now().timestamp(), None
+    if minutes is not None:
+        start = {"made_at": now, "at": now + 60 * minutes, "low": now + 30 * minutes, "high": now + 90 * minutes}
+    values = {"name": name, "num_nodes": 1, "slots_per_node": 1, "predicted_start": start}
+    return make_run(cast, **{**values, "accelerator": "auto", **changes})
+
+
+def text_of(client: Client, path: str = PATH) -> str:
+    return str(client.get(path).content.decode())
+
+
+def test_the_queue_has_its_order_needs_reasons_and_predicted_starts(as_user: AsUser, cast: Cast) -> None:
+    waiting(cast, "later", reason_sentence="Waiting for <i>room</i>.")
+    first = waiting(cast, "sooner", minutes=30, priority=60, num_nodes=2, accelerator="gpu")
+    text = text_of(as_user(cast.viewer))
+    assert text.index("sooner") < text.index("later") and f'href="/runs/{first.pk}/"' in text
+    assert "2 nodes × 1 GPU" in text and "Waiting for &lt;i&gt;room" in text and "nobody can say" in text
+    assert f'about <time data-clock="{timezone.now().timestamp() + 1800:.0f}'[:-2] in text
+    assert "the project that has used the least of late" in text
+    assert text_of(as_user(cast.viewer), "/nodes/").count(f'href="{PATH}"') == 1
+
+
+def test_a_start_that_was_expected_by_now_is_said_so(as_user: AsUser, cast: Cast) -> None:
+    waiting(cast, "due", minutes=-1)
+    assert "any moment" in text_of(as_user(cast.viewer))
+
+
+def test_runs_of_others_are_counted_and_not_named(as_user: AsUser, cast: Cast) -> None:
+    hidden = Project.objects.create(name="hidden-thing", weight=7)
+    cast.cluster.projects.add(hidden)
+    for number in range(3):
+        waiting(cast, f"secret-{number}", project=hidden, priority=90 if number < 2 else 10)
+    Cluster.objects.update(scheduling="first-come")
+    waiting(cast, "own")
+    text = text_of(as_user(cast.mate))
+    assert "2 runs of other projects" in text and '<td class="num muted">3</td>' in text and "and 1 more run<" in text
+    assert "secret" not in text and "hidden-thing" not in text and "1 other project may" in text
+
+
+def test_who_waits_for_nobody_reads_so_and_who_sees_no_cluster_nothing(as_user: AsUser, cast: Cast) -> None:
+    assert "a run that fits starts at once" in text_of(as_user(cast.viewer))
+    assert as_user(cast.outsider).get(PATH).status_code == 404
+
+
+def test_a_long_queue_has_its_first_rows_and_the_number_of_the_rest(as_user: AsUser, cast: Cast) -> None:
+    run = waiting(cast, "first")
+    same = {"project": run.project, "cluster": run.cluster, "spec": spec(), "num_nodes": 1, "slots_per_node": 1}
+    Run.objects.bulk_create(Run(name="n" * 120, number=-number, **same) for number in range(1, 310))
+    text = text_of(as_user(cast.mate))
+    assert text.count('data-key="queue-') == 300 and "and 10 more runs" in text
+
+
+def test_a_priority_is_changed_in_its_row_and_recorded(as_user: AsUser, cast: Cast) -> None:
+    waiting(cast, "first")
+    run = waiting(cast, "second")
+    client, path = as_user(cast.mate), f"/runs/{run.pk}/priority/"
+    assert f'action="{path}"' in text_of(client)
+    answer = client.post(path, {"priority": " 70 "})
+    assert (answer.status_code, answer["Location"]) == (302, PATH)
+    text = client.post(f"{path}?fragment=rows", {"priority": "low"}, headers={"X-Requested-With": "fetch"}).content
+    assert b"second has the priority 25 now." in text and b"data-focus" in text and b"<html" not in text
+    assert Run.objects.get(pk=run.pk).priority == 25
+    row = AuditEntry.objects.filter(action="runs.priority", result="ok").latest("sequence")
+    assert row.actor == "mate" and "25" in str(row.after)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("61", "61 is higher than 60"), ("101", "0 to 100"), ("-1", "0 to 100"), ("soon", "low, not &quot;soon&quot;"),
+        ("NaN", "0 to 100"), ("", "0 to 100"), ("9" * 30, "0 to 100"),
+    ],
+)  # fmt: skip
+def test_a_refused_priority_stands_in_its_row_with_the_reason(
+    as_user: AsUser, cast: Cast, typed: str, words: str
+) -> None:
+    Project.objects.update(max_priority=60)
+    run = waiting(cast, "own")
+    answer = as_user(cast.mate).post(f"/runs/{run.pk}/priority/", {"priority": typed})
+    text = answer.content.decode()
+    assert answer.status_code == 422 and words in text and f'value="{typed[:20]}"' in text and "<html" in text
+    assert Run.objects.get(pk=run.pk).priority == 50
+
+
+def test_who_may_not_launch_changes_no_priority(as_user: AsUser, cast: Cast) -> None:
+    run = waiting(cast, "own")
+    assert "/priority/" not in text_of(as_user(cast.viewer))
+    assert as_user(cast.viewer).post(f"/runs/{run.pk}/priority/", {"priority": "1"}).status_code == 403
+    assert as_user(cast.outsider).post(f"/runs/{run.pk}/priority/", {"priority": "1"}).status_code == 404
+    over = make_run(cast, status=Status.SUCCEEDED)
+    assert as_user(cast.mate).post(f"/runs/{over.pk}/priority/", {"priority": "1"}).status_code == 409
+
+
+def test_projects_have_their_shares(as_user: AsUser, cast: Cast) -> None:
+    Project.objects.update(weight=2.5, guaranteed_slots=3)
+    attempt = make_attempt(make_run(cast, status=Status.RUNNING), [make_node(cast.cluster)], ranks=2)
+    Attempt.objects.filter(pk=attempt.pk).update(created_at=timezone.now() - timedelta(hours=1))
+    text = text_of(as_user(cast.viewer))
+    cells = "".join(f'<td class="num">{value}</td>' for value in ("2.5", "3", "2", "2.00"))
+    assert f'<td class="break">default</td>{cells}' in text
+
+
+def drawn(cast: Cast, name: str, node: Any, begin: float, end: float | None, *, ranks: int = 1, **changes: Any) -> Run:
+    """A run that began so many hours ago, and ended so many hours ago; None: it trains."""
+    now = timezone.now()
+    run = make_run(cast, name=name, status=Status.RUNNING if end is None else Status.SUCCEEDED, **changes)
+    attempt = make_attempt(run, [node], ranks=ranks, phase=Phase.RUNNING)
+    ended_at = None if end is None else now - timedelta(hours=end)
+    Attempt.objects.filter(pk=attempt.pk).update(created_at=now - timedelta(hours=begin), ended_at=ended_at)
+    if end is not None:
+        HeldSlot.objects.filter(placement__attempt=attempt).delete()
+    return run
+
+
+def test_what_held_slots_and_what_is_expected_is_drawn_with_its_words(as_user: AsUser, cast: Cast) -> None:
+    node = make_node(cast.cluster, "node-a", slots=2)
+    drawn(cast, "old", node, 9, 7)
+    past = drawn(cast, "done", node, 3, 1, ranks=2)
+    drawn(cast, "secret", node, 5, 4, project=Project.objects.create(name="hidden"))
+    drawn(cast, "live", node, 0.5, None, spec=spec(limits={"time": "2h"}))
+    waiting(cast, "next", minutes=60)
+    text = text_of(as_user(cast.viewer))
+    picture = text[text.index('class="gantt"') : text.index("</section>", text.index('class="gantt"'))]
+    assert f'href="/runs/{past.pk}/"><title>done: 2 of 2 slots of node-a, 2 h</title>' in picture
+    places = re.search(r'<rect class="is-past" x="([\d.]+)%" width="([\d.]+)%"', picture[picture.index("done:") :])
+    assert places and (round(float(places[1])), round(float(places[2]))) == (25, 17), "from three hours ago to one"
+    assert "live: 1 of 2 slots of node-a, 30 min" in picture and "; expected to end in " in picture
+    assert "next: expected to start in " in picture and ">Waiting</text>" in picture and "is-fade-out" in picture
+    assert "a run of another project: 1 of 2 slots" in picture and "secret" not in picture and "old" not in picture
+
+
+def test_two_runs_at_once_are_drawn_on_different_slots(as_user: AsUser, cast: Cast) -> None:
+    node = make_node(cast.cluster, slots=2)
+    for number in range(2):
+        drawn(cast, f"run-{number}", node, 2, 1)
+    text = text_of(as_user(cast.viewer))
+    assert 'y="0.0" height="18.0"' in text and 'y="18.0" height="18.0"' in text
+
+
+def test_many_slots_are_drawn_as_the_share_of_their_node(as_user: AsUser, cast: Cast) -> None:
+    drawn(cast, "half", make_node(cast.cluster, slots=32), 2, 1, ranks=16)
+    text = text_of(as_user(cast.viewer))
+    assert 'height="11.0"' in text and "share of the slots" in text
