@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db.models import QuerySet
 
@@ -18,6 +19,7 @@ from runs.placing.policies import ordered, policy_of
 from runs.placing.scheduling import place
 from runs.placing.spans import Span
 from runs.placing.usage import standings_of
+from runs.rights.access import Someone, visible_runs
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import SpecDocument
 
@@ -116,6 +118,18 @@ def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str,
     slots = Counter((node, run) for node, run, _ in set(held))
     holds = [Hold(run, node, number) for (node, run), number in slots.items()]
     return starts(requests, rooms, holds, ends | lasts_of(requests, history))
+
+
+class QueuedRun(NamedTuple):
+    run: Run
+    place: int  # from 1
+
+
+def queue_of(user: Someone, cluster: Cluster, now: datetime) -> list[QueuedRun]:
+    """Return the first runs that wait, of which those that the person sees. The others are counted in the places."""
+    order = [one.run for one in arranged(cluster, requests_of(waiting_runs(cluster)), now)][:MAX_PREDICTED]
+    seen = visible_runs(user).filter(pk__in=order).select_related("project").defer("spec", "estimate").in_bulk()
+    return [QueuedRun(seen[run], place) for place, run in enumerate(order, 1) if run in seen]
 
 
 def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room], now: datetime) -> Placed | Waiting:

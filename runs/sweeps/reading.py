@@ -1,9 +1,8 @@
 """Sweeps and trials as REST and pages show them, as typed values read in few queries."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
@@ -93,13 +92,6 @@ class TrialPoint(NamedTuple):
     run: str | None = None
     num_ranks: int = 1
     step_cost: float | None = None  # rank-seconds that a step of a pruned one usually took
-
-
-class BestSoFar(NamedTuple):
-    """The best value once this many trials had ended."""
-
-    trials: int
-    best: float
 
 
 def sweeps_of(user: Someone, *, project: str = "", status: Sequence[str] = (), words: str = "") -> QuerySet[Sweep]:
@@ -299,19 +291,6 @@ def _trial_row(row: Sequence[Any], now: datetime, further: Mapping[int, tuple[st
         run_status=run_status or "",
         further_runs=further.get(number, ()),
     )
-
-
-def best_over_trials(trials: Iterable[TrialRow], direction: str) -> list[BestSoFar]:
-    """Return how the best value fell (or rose) as trials ended, in the order of their ends."""
-    ended = enumerate(sorted((one for one in trials if one.ended_at is not None), key=_end), 1)
-    values = [(place, one.value) for place, one in ended if one.state == TrialState.COMPLETE and one.value is not None]
-    bests = accumulate((value for _, value in values), min if direction == "minimize" else max)
-    return [BestSoFar(place, best) for (place, _), best in zip(values, bests, strict=True)]
-
-
-def _end(trial: TrialRow) -> datetime:
-    assert trial.ended_at is not None, "only those that have ended are sorted"
-    return trial.ended_at
 
 
 def trial_of_run(run_id: str) -> Trial | None:

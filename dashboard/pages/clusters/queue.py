@@ -18,10 +18,9 @@ from runs import actions
 from runs.models import Cluster, Placement, Run
 from runs.placing.ends import History, ends_of, lasts_of
 from runs.placing.policies import policy_of
-from runs.placing.queue import requests_of, waiting_runs
+from runs.placing.queue import queue_of, requests_of, waiting_runs
 from runs.placing.spans import Span
 from runs.placing.usage import standings_of
-from runs.presenting.queue import queue_of
 from runs.rights.access import Permission, Someone, can, get_cluster, get_run, nodes_of, visible_projects, visible_runs
 from runs.rights.access.operations import machine, thing
 from trainyard.formats.figures import duration

@@ -26,8 +26,7 @@ from runs.life.preflight.needs import checked_nodes
 from runs.life.preflight.vetting import checks_together
 from runs.models import Allocation, Cluster, Node, Preflight, Run
 from runs.models.indexes import first_rows
-from runs.placing.queue import waiting_runs
-from runs.presenting.queue import QueuedRun, queue_of
+from runs.placing.queue import QueuedRun, queue_of, waiting_runs
 from runs.presenting.server_state import contact_time, num_ready
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import (

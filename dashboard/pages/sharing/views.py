@@ -41,7 +41,8 @@ from runs.records.points import read
 from runs.rights.access import NotFound, Permission, get_shared_link, visible_shared_links
 from runs.rights.access.operations import PUBLIC, thing
 from runs.serving.login_limits import claim, network
-from runs.sweeps.reading import best_over_trials, summary_of, sweep_trials
+from runs.sweeps.analysis.best import best_over_trials
+from runs.sweeps.reading import summary_of, sweep_trials
 
 MAX_CHARTS, MAX_FIELDS, MAX_TRIALS = 24, 8, 200
 MAX_LINES = 10  # of a run in a chart
@@ -90,8 +91,12 @@ def _sweep(user: User, thing: Shared) -> dict[str, object]:
     assert thing.sweep is not None, "a sweep is shared"
     summary, labels = summary_of(thing.sweep), labels_of(list(thing.sweep.parsed.space))
     trials = sweep_trials(thing.sweep, timezone.now())
-    best = [] if thing.sweep.parsed.is_multiple else best_over_trials(trials, summary.direction)
-    columns = {"step": np.array([one.trials for one in best]), "value": np.array([one.best for one in best])}
+    found = best_over_trials([] if thing.sweep.parsed.is_multiple else trials, summary.direction)
+    best = [
+        *((one.at, one.value) for one in found.improvements),
+        *((found.end, one.value) for one in found.improvements[-1:]),
+    ]
+    columns = {"step": np.array([at for at, _ in best]), "value": np.array([value for _, value in best])}
     line = StillLine(0, "best so far", [read.Curve("", summary.metric, {}, 1, "raw", columns)])
     chart = still_chart(f"Best {summary.metric} over trials", [line]) if best else ""
     rows = [

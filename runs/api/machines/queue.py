@@ -14,7 +14,7 @@ from runs.api.auth import Resource, actor
 from runs.api.schemas import Body
 from runs.models import Project
 from runs.placing.admission import parts_of
-from runs.presenting.queue import QueuedRun, queue_of
+from runs.placing.queue import QueuedRun, queue_of
 from runs.presenting.slot_usage import By, usage_of
 from runs.presenting.stamps import stamp
 from runs.rights import access

@@ -19,8 +19,7 @@ from runs.life.reconcile.acting import WRITE_EVERY_S, follow, free_slots, is_com
 from runs.life.reconcile.desired import write_desired
 from runs.life.reconcile.judge import INCOMPLETE
 from runs.life.reconcile.listening import Listener, forget_the_rest, record_traces
-from runs.life.reconcile.placing import claimant, is_claimed, schedule
-from runs.life.reconcile.predicting import predict_starts
+from runs.life.reconcile.placing import claimant, is_claimed, predict_starts, schedule
 from runs.life.reconcile.restoring import record_checkpoint_uses
 from runs.life.resizing import preempt, preemptable_clusters, resize_runs
 from runs.models import Attempt, Node, Placement, Run

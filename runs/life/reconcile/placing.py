@@ -1,11 +1,12 @@
 """Placing the queue of a cluster, under a lock on the cluster's row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 
 import structlog
+from django.core.cache import cache
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
@@ -20,18 +21,23 @@ from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.placing.admission import refused, terms_of
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
-from runs.placing.queue import arranged, request_of, requests_of, waiting_runs, with_times
+from runs.placing.queue import arranged, outlook, request_of, requests_of, waiting_runs, with_times
 from runs.placing.recovering import Recovering, recovering_runs
 from runs.placing.scheduling import place
+from runs.placing.spans import Span
 from runs.recovery.failing import Elsewhere
 from runs.serving import broadcast
+from runs.values.columns import StartPrediction
 from runs.values.status import Status
+from trainyard.contract.base import to_builtins
 from trainyard.formats.words import listed
 from trainyard.grouping import grouped
 from trainyard.spec.sections.restarts import RestartRules
 
 log = structlog.get_logger(__name__)
 
+PREDICTED_EVERY_S = 5
+SHIFT_S, SHIFT = 20.0, 0.05  # of the wait: a prediction that moves by less than the larger of both is left
 RUNS_AT_ONCE = 500  # of which a reason is written: SQLite's transactions are short, for others write too
 
 
@@ -185,3 +191,38 @@ def _write_reasons(cluster: Cluster, answers: Sequence[Waiting]) -> None:
             waiting.update(reason_code="waiting", reason_sentence=sentence)
     if changed:
         broadcast.runs_changed(chain.from_iterable(changed.values()))
+
+
+# Predicted starts, kept in the rows: what a run was told first is compared with what came of it.
+
+
+def predict_starts(cluster_id: str, now: datetime) -> None:
+    """Predict anew when the runs of the cluster's queue start, at most every few seconds."""
+    if not cache.add(f"predicted-starts:{cluster_id}", True, PREDICTED_EVERY_S):
+        return
+    cluster = Cluster.objects.filter(pk=cluster_id).first()
+    if cluster is not None:
+        _write_predictions(cluster, outlook(cluster, engine_of(cluster).capacity(cluster, now), now), now.timestamp())
+
+
+def _write_predictions(cluster: Cluster, found: Mapping[str, Span], now: float) -> None:
+    changed = []
+    told = waiting_runs(cluster).filter(Q(pk__in=found) | Q(predicted_start__isnull=False))
+    for run in told.only("pk", "predicted_start", "first_prediction"):
+        before, span = run.start_prediction, found.get(run.pk)
+        if (span is None and before is None) or (span and before and _is_alike(before, span, now)):
+            continue
+        made = None
+        if span is not None:
+            made = to_builtins(StartPrediction(now, now + span.expected, now + span.low, now + span.high))
+        run.predicted_start, run.first_prediction = made, run.first_prediction or made
+        changed.append(run)
+    Run.objects.bulk_update(changed, ["predicted_start", "first_prediction"], batch_size=200)
+    if changed:
+        broadcast.runs_changed([run.pk for run in changed])
+
+
+def _is_alike(before: StartPrediction, span: Span, now: float) -> bool:
+    most = max(SHIFT_S, SHIFT * span.expected)
+    moved = (before.at - now - span.expected, before.low - now - span.low, before.high - now - span.high)
+    return all(abs(one) <= most for one in moved)

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from runs.life.reconcile import schedule
-from runs.life.reconcile.predicting import predict_starts
+from runs.life.reconcile.placing import predict_starts
 from runs.models import Cluster, Event, Project, Run
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run, spec

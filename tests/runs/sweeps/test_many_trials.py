@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from runs.models import Sweep, Trial
 from runs.sweeps import actions
-from runs.sweeps.reading import best_over_trials, summary_of, sweep_trials
+from runs.sweeps.analysis.best import best_over_trials
+from runs.sweeps.reading import summary_of, sweep_trials
 from runs.sweeps.stepping import Stepper
 from tests.cast import Cast, spec
 from trainyard.contract.statuses import TrialState
