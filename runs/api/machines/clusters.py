@@ -29,7 +29,7 @@ from trainyard.contract.answers import machines as answers
 router = Resource(tags=["clusters"])
 
 _policies = "; ".join(f"{name}: {policy.label}" for name, policy in POLICIES.items())
-SCHEDULING = f"order of the runs of one priority that wait. {_policies}"
+SCHEDULING = f"order of the runs that wait. {_policies}"
 HALF_LIFE = "in which the use of slots counts half in fair shares"
 PRICE = "of a slot for an hour, in your currency: see `/usage`"
 

@@ -67,7 +67,7 @@ class Cluster(TypedDict):
         Annotated[bool, Meta(description="members of its projects may run commands beside ranks of their runs")]
     ]
     isolation_minimum: NotRequired[Annotated[int, Meta(description="nodes with a lower sandbox level get no runs")]]
-    scheduling: NotRequired[Annotated[str, Meta(description="order of the runs of one priority that wait")]]
+    scheduling: NotRequired[Annotated[str, Meta(description="order of the runs that wait")]]
     half_life_days: NotRequired[Annotated[float, Meta(description="in which the use of slots counts half")]]
     slot_hour_price: NotRequired[Annotated[float | None, Meta(description="null: it has none")]]
     projects: NotRequired[Annotated[list[str], Meta(description="that may use it, as far as you see them")]]
