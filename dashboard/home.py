@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from trainyard.rest.trust import AUTHORITIES, SERVER
+from trainyard.spooling.plain_files import write_private
 
 # A socket's path ends at 108 characters on Linux and at 104 on macOS, the closing NUL among them.
 LONGEST_SOCKET_PATH = 100
@@ -93,14 +94,6 @@ def make_private(folder: Path) -> None:
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
         raise UnsafeFolder(f"{folder} is not a folder of yours, so nothing private can be kept in it.")
     folder.chmod(0o700)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace ``path`` in one step by a file that only its owner reads."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-    beside.replace(path)
 
 
 # In a home that was unpacked from a backup, until the people who were erased since then are erased in it, too.

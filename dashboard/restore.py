@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from dashboard.backup import NOBODY, DecryptedReader, Opener, erasures_path, is_encrypted
-from dashboard.home import RESTORE_MARKER, home_path, write_private
+from dashboard.home import RESTORE_MARKER, home_path
 from dashboard.up.checks import CannotStart
 from dashboard.up.database import erase_again, open_database, set_up_django
 from trainyard.at_rest.chunks import CannotDecrypt
+from trainyard.spooling.plain_files import write_private
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -77,7 +77,7 @@ class Training:
         """Train up to the step; return the validation loss there."""
         import torch
 
-        from workers.training.clip import clip
+        from workers.training.loop import clip
 
         task = _task()
         weights = list(self.model.parameters())

@@ -19,9 +19,10 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dashboard.home import make_private, write_private
+from dashboard.home import make_private
 from runs.serving.certificates import OWN_KEY, names_of
 from trainyard.rest.trust import AUTHORITIES, SERVER
+from trainyard.spooling.plain_files import write_private
 
 AUTHORITY_LIFE = timedelta(days=3650)
 SERVER_LIFE = timedelta(days=397)  # the longest that browsers take

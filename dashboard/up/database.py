@@ -16,8 +16,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dashboard.home import authorities_file, write_private
+from dashboard.home import authorities_file
 from dashboard.up.checks import CannotStart
+from trainyard.spooling.plain_files import write_private
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper

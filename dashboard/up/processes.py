@@ -14,13 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from dashboard.home import make_private, serves_tls, socket_path, valkey_password, write_private
+from dashboard.home import make_private, serves_tls, socket_path, valkey_password
 from dashboard.http import hosts
 from dashboard.up import children, database, programs
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Child, Program
 from dashboard.up.output import Console, LogFile, LogStream
 from dashboard.up.valkey import NoValkey, answers
+from trainyard.spooling.plain_files import write_private
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from dashboard.home import write_private
+from trainyard.spooling.plain_files import write_private
 
 OLDEST = (7, 0)  # before, a user could not be let read a key without writing it
 LARGEST = "2mb"  # a batch of a supervisor is 256 KB, and a frame at most 1 MB more

@@ -3,15 +3,8 @@
 from typing import Any
 
 from django.db import migrations
-from django.db.models import (
-    CharField,
-    F,
-    FloatField,
-    JSONField,
-    PositiveIntegerField,
-    PositiveSmallIntegerField,
-    SmallIntegerField,
-)
+from django.db.models import CharField, F, FloatField, JSONField, PositiveIntegerField, SmallIntegerField
+from django.db.models import PositiveSmallIntegerField as Small
 
 from runs.models.indexes import ListIndex
 
@@ -19,9 +12,8 @@ NULL: dict[str, Any] = {"null": True, "blank": True}
 FIELDS = (
     ("cluster", "half_life_days", FloatField(default=7.0)), ("cluster", "slot_hour_price", FloatField(**NULL)),
     ("project", "guaranteed_slots", PositiveIntegerField(default=0)), ("project", "weight", FloatField(default=1.0)),
-    ("project", "max_priority", PositiveSmallIntegerField(default=100)),
+    ("project", "max_priority", Small(default=100)),
     ("project", "slots", PositiveIntegerField(**NULL)), ("project", "slot_hours_month", FloatField(**NULL)),
-    ("run", "first_prediction", JSONField(editable=False, null=True)),
     ("run", "predicted_start", JSONField(editable=False, null=True)),
 )  # fmt: skip
 QUEUE = ("cluster", "status", "-priority", "created_at", "id")

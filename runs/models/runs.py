@@ -154,9 +154,8 @@ class Run(models.Model):
     node_counts = models.JSONField(null=True, blank=True, editable=False)
     node_limit = models.PositiveIntegerField(null=True, blank=True, editable=False)
     priority = models.SmallIntegerField(default=50, editable=False)  # 0 to 100, of which the highest comes first
-    # When control thinks that it starts: a StartPrediction. And what it thought when the run was submitted.
+    # When control thinks that it starts, or did when it waited: a StartPrediction.
     predicted_start = models.JSONField(null=True, editable=False)
-    first_prediction = models.JSONField(null=True, editable=False)
 
     fence = models.PositiveIntegerField(default=0, editable=False)  # the newest attempt's; only grows
     shard = models.PositiveIntegerField(default=0, editable=False)  # for good: its records may be on their way

@@ -14,7 +14,6 @@ from runs.placing.policies import Standing, Standings
 
 HALF_LIVES = 10  # behind which use counts less than a thousandth
 KEPT_S = 30
-BOUNDS = (1e-6, 1e6)  # of weights
 
 
 class Use(NamedTuple):
@@ -71,7 +70,7 @@ def standings_of(cluster: Cluster, now: datetime, *, reads_used: bool) -> Standi
     used = _used(cluster, now) if reads_used else {}
     projects = Project.objects.filter(Q(clusters=cluster) | Q(name__in=held)).distinct()
     return {
-        name: Standing(held.get(name, 0.0), used.get(name, 0.0), min(max(weight, BOUNDS[0]), BOUNDS[1]), guaranteed)
+        name: Standing(held.get(name, 0.0), used.get(name, 0.0), weight, guaranteed)
         for name, weight, guaranteed in projects.values_list("name", "weight", "guaranteed_slots")
     }
 

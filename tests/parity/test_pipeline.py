@@ -23,9 +23,9 @@ def measure_each_stage_alone() -> None:
     """Let each stage clip by the norm of its own gradients."""
     import torch
 
-    from workers.training import clip
+    from workers.training import loop
 
-    clip._norm_over_ranks = lambda gradients, pieces, mesh: torch.nn.utils.get_total_norm(pieces)
+    loop._norm_over_ranks = lambda gradients, pieces, mesh: torch.nn.utils.get_total_norm(pieces)
 
 
 def divide_by_no_number_of_microbatches() -> None:

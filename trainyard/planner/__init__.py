@@ -4,8 +4,7 @@
 docs/decisions/planner.md has the model behind it, and how near it comes.
 """
 
-from trainyard.planner.estimating import estimate
+from trainyard.planner.estimating import estimate, model_flops
 from trainyard.planner.machines import DataFacts, Link, NodeFacts, Rates, default_rates
-from trainyard.planner.models import model_flops
 from trainyard.planner.plans import best_plans
 from trainyard.planner.results import Estimate, Memory, Proposal, StepTime

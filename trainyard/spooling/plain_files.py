@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import stat
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -41,3 +42,11 @@ def create_plain(path: Path) -> io.BufferedWriter:
     """Make a file anew to write, in place of whatever has that name. Raises OSError."""
     path.unlink(missing_ok=True)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace ``path`` in one step by a file that only its owner reads; other threads may write it, too."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    beside.replace(path)

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runs.engines.machine_system import SystemAway
-from runs.engines.openssh.identity import ssh_folder, write_private
+from runs.engines.openssh.identity import ssh_folder
 from runs.engines.openssh.target import Target
+from trainyard.spooling.plain_files import write_private
 
 LIMIT_S = 20.0  # of one command, with its connection
 CONNECT_S = 8

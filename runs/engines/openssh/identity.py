@@ -1,8 +1,6 @@
 """The key with which a cluster's machines let the server in: a file below the server's home, or an uploaded secret."""
 
-import os
 import stat
-import threading
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -13,6 +11,7 @@ from runs.engines.cluster_settings.settings import SECRET, Guarded, Places, fiel
 from runs.engines.machine_system import SystemAway
 from runs.engines.openssh.target import Target
 from runs.models import Cluster
+from trainyard.spooling.plain_files import write_private
 
 SECRET_NAME = "ssh_key"
 BEGIN, END = "-----BEGIN ", "PRIVATE KEY-----"
@@ -93,11 +92,3 @@ def _file_below_home(key_file: str) -> Path:
     if not stat.S_ISREG(facts.st_mode) or facts.st_mode & 0o077:
         raise SystemAway(f"The key file {key_file} may be read by others: `chmod 600` it.")
     return path
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace the file in one step; other threads read it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-    beside.replace(path)

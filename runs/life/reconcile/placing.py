@@ -208,16 +208,14 @@ def predict_starts(cluster_id: str, now: datetime) -> None:
 def _write_predictions(cluster: Cluster, found: Mapping[str, Span], now: float) -> None:
     changed = []
     told = waiting_runs(cluster).filter(Q(pk__in=found) | Q(predicted_start__isnull=False))
-    for run in told.only("pk", "predicted_start", "first_prediction"):
+    for run in told.only("pk", "predicted_start"):
         before, span = run.start_prediction, found.get(run.pk)
         if (span is None and before is None) or (span and before and _is_alike(before, span, now)):
             continue
-        made = None
-        if span is not None:
-            made = to_builtins(StartPrediction(now, now + span.expected, now + span.low, now + span.high))
-        run.predicted_start, run.first_prediction = made, run.first_prediction or made
+        made = span and to_builtins(StartPrediction(now, now + span.expected, now + span.low, now + span.high))
+        run.predicted_start = made
         changed.append(run)
-    Run.objects.bulk_update(changed, ["predicted_start", "first_prediction"], batch_size=200)
+    Run.objects.bulk_update(changed, ["predicted_start"], batch_size=200)
     if changed:
         broadcast.runs_changed([run.pk for run in changed])
 

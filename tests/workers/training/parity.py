@@ -149,7 +149,7 @@ def _watched(setup: Callable[[], None]) -> None:
     from torch.distributed.tensor import DTensor
 
     from workers.training import loop
-    from workers.training.recipes import gpt, mlp, resnet, vit
+    from workers.training.recipes import gpt, resnet, tabular, vit
 
     def initialize_all(initialize: Callable[[Any], None], model: Any) -> None:
         """What starts at zero would give most parameters a first gradient of zero, which shows nothing."""
@@ -159,7 +159,7 @@ def _watched(setup: Callable[[], None]) -> None:
                 if not parameter.any():
                     parameter.normal_(std=0.1)
 
-    modules: list[Any] = [gpt, mlp, resnet, vit]
+    modules: list[Any] = [gpt, tabular, resnet, vit]
     for module in modules:
         module.initialize = functools.partial(initialize_all, module.initialize)
     setup()

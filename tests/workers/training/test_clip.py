@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import series, tiny_spec, train_on
-from workers.training.clip import clip
+from workers.training.loop import clip
 
 TOLERANCE = 1e-5  # relative; measured 3e-7
 

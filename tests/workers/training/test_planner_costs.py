@@ -15,7 +15,7 @@ from trainyard.planner.architectures import samples as mlp_costs
 from trainyard.planner.architectures import samples as resnet_costs
 from trainyard.planner.architectures import transformer as transformer_costs
 from trainyard.spec.strategies.costs import Model, Pass
-from workers.training.recipes import gpt, mlp, resnet, vit
+from workers.training.recipes import gpt, resnet, tabular, vit
 
 ROWS = 3
 GPT = transformer_costs.GPT(layers=3, width=24, heads=4, kv_heads=4, context=20, vocabulary=50)
@@ -29,7 +29,7 @@ COSTS: dict[str, Model] = {
     "gpt": GPT, "grouped queries": SHARED, "vit": VIT, "resnet": RESNET, "small resnet": SMALL_RESNET, "mlp": MLP,
     "quantity": QUANTITY,
 }  # fmt: skip
-MODULES = {transformer_costs.GPT: gpt, transformer_costs.ViT: vit, resnet_costs.ResNet: resnet, mlp_costs.MLP: mlp}
+MODULES = {transformer_costs.GPT: gpt, transformer_costs.ViT: vit, resnet_costs.ResNet: resnet, mlp_costs.MLP: tabular}
 
 
 def real(costs: Any) -> nn.Module:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from workers.training.recipes.mlp import MLP, Shape
+from workers.training.recipes.tabular import MLP, Shape
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:

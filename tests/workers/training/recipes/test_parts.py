@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from workers.training.recipes import gpt, mlp, resnet, vit
+from workers.training.recipes import gpt, resnet, tabular, vit
 from workers.training.recipes.parts import keep_part, run_of
 
 MODELS: dict[str, Any] = {
     "gpt": lambda: gpt.GPT(gpt.Shape(layers=5, width=8, heads=2, context=4, vocabulary=16)),
     "resnet": lambda: resnet.ResNet(resnet.Shape(layers=5, width=4, channels=1, size=8, outputs=3)),
     "vit": lambda: vit.ViT(vit.Shape(layers=5, width=8, heads=2, patch=4, channels=1, size=8, outputs=3)),
-    "mlp": lambda: mlp.MLP(mlp.Shape(layers=5, width=8, features=6, outputs=3)),
+    "mlp": lambda: tabular.MLP(tabular.Shape(layers=5, width=8, features=6, outputs=3)),
 }
 INPUTS = {
     "gpt": torch.randint(16, (2, 4)),

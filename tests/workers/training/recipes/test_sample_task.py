@@ -13,7 +13,7 @@ from tests.workers.training.ranks import recipe_spec, tiny_spec, train_on
 from tests.workers.training.recipes.tasks import QUANTITY, RESNET, TABLE, VIT
 from trainyard.spec.sections.tasks import ImageClassifierTask
 from workers.training.checkpoints.weights import CONFIG, WEIGHTS
-from workers.training.recipes import Task, load_task, mlp, resnet, vit
+from workers.training.recipes import Task, load_task, resnet, tabular, vit
 
 CPU = torch.device("cpu")
 TASKS = {"resnet": RESNET, "vit": VIT, "table": TABLE, "quantity": QUANTITY}
@@ -90,7 +90,7 @@ def rebuilt(document: dict[str, Any]) -> torch.nn.Module:
     """Return the model that ``model.json`` tells of, as a reader of the documentation would make it."""
     sizes = dict(document["model"])
     if document["recipe"] == "tabular":
-        return mlp.MLP(mlp.Shape(**sizes))
+        return tabular.MLP(tabular.Shape(**sizes))
     if sizes.pop("architecture") == "vit":
         return vit.ViT(vit.Shape(**sizes))
     return resnet.ResNet(resnet.Shape(**sizes))
