@@ -26,12 +26,6 @@ def usage(request: HttpRequest) -> HttpResponse:
         headers = {**named, "Cache-Control": "no-store"}
         return HttpResponse(csv_text([by, *Used._fields[1:]], rows), "text/csv; charset=utf-8", headers=headers)
     shown = [(one, one.slot_seconds / 3600, one.idle_seconds / 3600, one.energy_joules / 3.6e6) for one in rows]
-    context = {
-        "rows": shown,
-        "most": rows and rows[0].slot_seconds,
-        "days": days,
-        "by": by,
-        "periods": PERIODS,
-        "choices": get_args(By),
-    }
-    return show(request, "usage/usage.html", context)
+    shares = {"rows": shown, "most": rows and rows[0].slot_seconds}
+    chosen = {"days": days, "by": by, "periods": PERIODS, "choices": get_args(By)}
+    return show(request, "usage/usage.html", {**shares, **chosen})

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from runs.actions.names import taking_name
+from runs.actions.jobs import taking_name
 from runs.actions.people.handed_out import end_of
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.allocating import keep_offers

@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from runs.actions.names import taking_name
+from runs.actions.jobs import taking_name
 from runs.inputs.datasets import DatasetOptions, options_of, recipe_of, runs_with
 from runs.models import Cluster, Dataset, Node, Project, Run, User
 from runs.rights.access import Permission, require, require_use

@@ -1,12 +1,15 @@
 """Saved specs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from runs.models import Job, Project, User
 from runs.rights.access import Permission, project_by_name, require
+from runs.values.refused import Refused
 from trainyard.spec import parse_spec
 
 
@@ -26,3 +29,13 @@ def delete_job(*, actor: User, job: Job) -> None:
     """Forget this job with all its versions; runs that came from it keep their own spec."""
     require(actor, job.project, Permission.JOBS_EDIT)
     Job.objects.filter(project=job.project, name=job.name).delete()
+
+
+@contextmanager
+def taking_name(sentence: str) -> Iterator[None]:
+    """Return a transaction that takes a name. Raises Refused with the sentence where it is taken."""
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError as error:
+        raise Refused("name-taken", sentence) from error

@@ -17,8 +17,8 @@ from django.db import transaction
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
+from runs.actions.jobs import taking_name
 from runs.actions.local import SpoolProcess, may_report, points_came, send_local_run
-from runs.actions.names import taking_name
 from runs.ingest.memory import Memory
 from runs.ingest.report import Point, report_points
 from runs.models import Experiment, Project, Run, User

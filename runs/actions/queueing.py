@@ -44,10 +44,9 @@ def set_limits(
         problems["max_priority"] = f"A priority is 0 to 100, not {max_priority}."
     if problems:
         raise ValidationError(problems)
-    before = {name: getattr(project, name) for name in LIMITS}
-    after = dict(zip(LIMITS, (slots, guaranteed_slots, weight, slot_hours_month, max_priority), strict=True))
-    describe(before=before, after=after)
-    for name, value in after.items():
+    values = (slots, guaranteed_slots, weight, slot_hours_month, max_priority)
+    describe(before={name: getattr(project, name) for name in LIMITS}, after=dict(zip(LIMITS, values, strict=True)))
+    for name, value in zip(LIMITS, values, strict=True):
         setattr(project, name, value)
     project.save(update_fields=LIMITS)
     for cluster_id in project.clusters.values_list("pk", flat=True):

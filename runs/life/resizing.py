@@ -24,7 +24,7 @@ from runs.placing.usage import held_by_project, standings_of
 from runs.records.metrics.models import Telemetry
 from runs.values.refused import Refused
 from runs.values.status import Status, TransitionError, Wanted
-from trainyard.formats.words import listed
+from trainyard.formats.words import counted, listed
 from trainyard.spec.sections.environment import has_container
 from trainyard.spec.sections.restarts import RestartRules
 
@@ -149,23 +149,19 @@ def change_sentence(change: Change, num_before: int) -> str:
 def goes_on(num_before: int, number: int) -> str:
     """Say from how many nodes to how many."""
     if number == num_before:
-        return f"the run moves, and stays on {_count(number)}"
-    return f"the run {'grows' if number > num_before else 'shrinks'} from {num_before} to {_count(number)}"
+        return f"the run moves, and stays on {counted(number, 'node')}"
+    return f"the run {'grows' if number > num_before else 'shrinks'} from {num_before} to {counted(number, 'node')}"
 
 
 def range_words(node_counts: Sequence[int] | None, number: int) -> str:
     """Say of an elastic run which of its numbers of nodes it has got; nothing of another."""
     if not node_counts:
         return ""
-    return f" It trains on {_count(number)}; its spec asks for {node_counts[0]} to {node_counts[-1]}."
+    return f" It trains on {counted(number, 'node')}; its spec asks for {node_counts[0]} to {node_counts[-1]}."
 
 
 def _nodes(names: Sequence[str]) -> str:
     return f"{'Node' if len(names) == 1 else 'Nodes'} {listed(names)}"
-
-
-def _count(number: int) -> str:
-    return f"{number} node{'' if number == 1 else 's'}"
 
 
 # Refusals of a person's request to resize a run.

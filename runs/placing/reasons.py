@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from runs.placing.fitting import AUTO, CPU, GPU, Request, Room, could_ever_fit, is_usable, kinds_of, suits
-from trainyard.formats.words import listed
+from trainyard.formats.words import counted, listed
 
 NUM_COUNTED = 100  # runs ahead of a waiting one are counted so far; a longer queue has only its order of magnitude
 MANY = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
@@ -21,7 +21,7 @@ def turn(cluster: str, num_ahead: int, first: Request) -> str:
 
 def _needs(request: Request) -> str:
     each = "" if request.num_nodes == 1 else " each"
-    return f"{_count(request.num_nodes, 'node')} with {_count(request.slots_per_node, 'slot')}{each}"
+    return f"{counted(request.num_nodes, 'node')} with {counted(request.slots_per_node, 'slot')}{each}"
 
 
 def why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
@@ -33,9 +33,9 @@ def why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
     matching = [room for room in rooms if room.accelerator in kinds_of(request)]
     largest = max((room.num_slots for room in matching), default=0)
     return (
-        f"Waiting for larger or more nodes: cluster {cluster} has {_count(len(matching), 'node')}{_kind(request)} "
-        f"of at most {_count(largest, 'slot')}, this run needs {_count(request.num_nodes, 'node')} "
-        f"with {_count(request.slots_per_node, 'slot')} each."
+        f"Waiting for larger or more nodes: cluster {cluster} has {counted(len(matching), 'node')}{_kind(request)} "
+        f"of at most {counted(largest, 'slot')}, this run needs {counted(request.num_nodes, 'node')} "
+        f"with {counted(request.slots_per_node, 'slot')} each."
     )
 
 
@@ -110,10 +110,6 @@ def _slots(request: Request, rooms: Sequence[Room]) -> str:
 
 def _kind(request: Request) -> str:
     return "" if request.accelerator == AUTO else f" with {request.accelerator.upper()} slots"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {_plural(number, word)}"
 
 
 def _plural(number: int, word: str) -> str:

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from runs.actions.names import taking_name
+from runs.actions.jobs import taking_name
 from runs.actions.people.handed_out import void_handed_out
 from runs.models import Cluster, ClusterRole, CustomRole, GroupRole, Project, Role, User
 from runs.rights import access

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from runs.actions.names import taking_name
+from runs.actions.jobs import taking_name
 from runs.actions.people.handed_out import end_tokens
 from runs.actions.people.ways_in import disable
 from runs.models import Membership, Project, Role, Token, User

@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Query, Schema
+from pydantic import AwareDatetime
 
 from runs import actions
 from runs.api.auth import Resource, actor
@@ -58,8 +59,8 @@ class LimitsOut(LimitsIn):
 
 
 class UsageQuery(Schema):
-    since: datetime | None = Field(None, alias="from", description="30 days ago by default")
-    until: datetime | None = Field(None, alias="to", description="now by default")
+    since: AwareDatetime | None = Field(None, alias="from", description="30 days ago by default")
+    until: AwareDatetime | None = Field(None, alias="to", description="now by default")
     by: By = "project"
 
 
@@ -106,8 +107,8 @@ def set_limits(request: HttpRequest, project_id: str, body: LimitsIn) -> LimitsO
 def usage(request: HttpRequest, query: Query[UsageQuery]) -> UsageOut:
     """Of the runs that you see. Example: `?from=2026-01-01T00:00:00Z&by=person`"""
     now = timezone.now()
-    until = _aware(query.until) or now
-    since = _aware(query.since) or until - timedelta(days=30)
+    until = query.until or now
+    since = query.since or until - timedelta(days=30)
     if since >= until:
         raise ValidationError({"from": f"{stamp(since)} is not before {stamp(until)}."})
     items = [
@@ -115,10 +116,6 @@ def usage(request: HttpRequest, query: Query[UsageQuery]) -> UsageOut:
         for one in usage_of(actor(request), since, until, query.by, now)
     ]
     return UsageOut.model_validate({"from": stamp(since), "to": stamp(until), "items": items})
-
-
-def _aware(at: datetime | None) -> datetime | None:
-    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
 def _queued(one: QueuedRun) -> QueuedOut:
