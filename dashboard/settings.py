@@ -66,7 +66,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "dashboard.http.content_policy.security_headers",
-    "dashboard.http.compression.CompressionMiddleware",
+    "dashboard.http.asgi.CompressionMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "dashboard.frontend.storage.StaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -1,6 +1,5 @@
 """Use of slots by project, person or cluster: what was held, what of it trained nothing, its energy and its price."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -12,6 +11,7 @@ from runs.placing.usage import Use, uses
 from runs.presenting.annex import WATTS, measured_joules
 from runs.records.time_use.sums import times_shown
 from runs.rights.access import Someone, visible_runs
+from trainyard.grouping import grouped
 
 By = Literal["project", "person", "cluster"]
 MOST_READ = 500  # runs whose times and meters are read, those with the most slot-seconds; the others count by these
@@ -32,15 +32,11 @@ class Used(NamedTuple):
 def usage_of(user: Someone, start: datetime, end: datetime, by: By, now: datetime) -> list[Used]:
     """Return what the runs that the person sees have used in the time, the most first."""
     ids = visible_runs(user).values("pk")
-    every = [one.within(start.timestamp(), end.timestamp()) for one in uses(Q(run__in=ids), start, min(end, now))]
-    by_run: dict[str, list[Use]] = defaultdict(list)
-    for one in every:
-        by_run[one.run].append(one)
+    every = uses(Q(run__in=ids), start, min(end, now))
+    by_run = grouped((one.run, one.within(start.timestamp(), end.timestamp())) for one in every)
     most = sorted(by_run, key=lambda run: -sum(one.slot_s for one in by_run[run]))[:MOST_READ]
     runs = list(Run.objects.filter(pk__in=most))
-    lives: dict[str, list[Use]] = defaultdict(list)
-    for one in uses(Q(run__in=most), datetime.fromtimestamp(0, now.tzinfo), now):
-        lives[one.run].append(one)
+    lives = grouped((one.run, one) for one in uses(Q(run__in=most), datetime.fromtimestamp(0, now.tzinfo), now))
     idle, joules = _idle_shares(runs, lives, now), {run.pk: _joules_per_slot_s(run, lives[run.pk]) for run in runs}
     prices = dict(Cluster.objects.values_list("name", "slot_hour_price"))
     found: dict[str, Used] = {}
@@ -50,14 +46,12 @@ def usage_of(user: Someone, start: datetime, end: datetime, by: By, now: datetim
         energy, is_measured = joules.get(run_id, (float(WATTS["cpu"]), False))
         before, price = found.get(name, Used(name)), prices.get(one.cluster)
         cost = None if price is None or before.cost is None else before.cost + slot_s / 3600 * price
-        found[name] = Used(
-            name,
-            before.slot_seconds + slot_s,
+        idle_s, joules_all = (
             before.idle_seconds + slot_s * idle.get(run_id, 0.0),
             before.energy_joules + slot_s * energy,
-            before.is_measured and is_measured,
-            cost,
         )
+        all_measured = before.is_measured and is_measured
+        found[name] = Used(name, before.slot_seconds + slot_s, idle_s, joules_all, all_measured, cost)
     return sorted(found.values(), key=lambda one: (-one.slot_seconds, one.name))
 
 

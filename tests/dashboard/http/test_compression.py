@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.test import Client
 
-from dashboard.http.compression import CompressionMiddleware
+from dashboard.http.asgi import CompressionMiddleware
 from runs.models import Run
 from tests.cast import Cast
 
