@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Played:
 
     started: dict[int, float] = field(default_factory=dict)
     told: dict[int, tuple[float, Span]] = field(default_factory=dict)  # when, and what
+    telling_s: float = 0.0  # of processor time
 
 
 class Simulator:
@@ -93,7 +95,9 @@ class Simulator:
                 heappush(later, (at + started.lasts_s, END, started.number))
                 heappush(later, (at + KNOWN_AFTER_S, KNOWN, started.number))
             if what == ARRIVAL and number not in self.played.started and self._random.random() < self._told:
+                began = time.process_time()
                 self.played.told[number] = at, self._predicted(job)
+                self.played.telling_s += time.process_time() - began
         return self.played
 
     def _go_on_to(self, at: float) -> None:

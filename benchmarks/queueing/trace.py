@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -82,9 +82,3 @@ class Past:
 
 def p95(values: Sequence[float]) -> float:
     return quantiles(values, n=20)[-1] if len(values) > 1 else 0.0
-
-
-def weeks(end: float) -> Iterator[tuple[float, float]]:
-    week = 7 * 86_400.0
-    for place in range(int(end // week) + 1):
-        yield place * week, (place + 1) * week

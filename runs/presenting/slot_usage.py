@@ -46,12 +46,8 @@ def usage_of(user: Someone, start: datetime, end: datetime, by: By, now: datetim
         energy, is_measured = joules.get(run_id, (float(WATTS["cpu"]), False))
         before, price = found.get(name, Used(name)), prices.get(one.cluster)
         cost = None if price is None or before.cost is None else before.cost + slot_s / 3600 * price
-        idle_s, joules_all = (
-            before.idle_seconds + slot_s * idle.get(run_id, 0.0),
-            before.energy_joules + slot_s * energy,
-        )
-        all_measured = before.is_measured and is_measured
-        found[name] = Used(name, before.slot_seconds + slot_s, idle_s, joules_all, all_measured, cost)
+        idle_s, spent = before.idle_seconds + slot_s * idle.get(run_id, 0.0), before.energy_joules + slot_s * energy
+        found[name] = Used(name, before.slot_seconds + slot_s, idle_s, spent, before.is_measured and is_measured, cost)
     return sorted(found.values(), key=lambda one: (-one.slot_seconds, one.name))
 
 

@@ -37,7 +37,7 @@ from workers.training.strategies import (
     topk,
 )
 from workers.training.strategies.balance import Balance
-from workers.training.strategies.synchronization import diloco, local_sgd, parameter_server, protocol
+from workers.training.strategies.synchronization import diloco, every_step, local_sgd, parameter_server
 from workers.training.strategies.synchronization.protocol import OwnLoss, Synchronization, no_sum
 
 STRATEGIES: Mapping[str, Applies] = {  # by their names in trainyard.spec.strategies
@@ -51,7 +51,7 @@ STRATEGIES: Mapping[str, Applies] = {  # by their names in trainyard.spec.strate
     "powersgd": compression,
     "topk": topk,
     "data_parallel": data_parallel,
-    "every_step": protocol,
+    "every_step": every_step,
     "local_sgd": local_sgd,
     "diloco": diloco,
     "parameter_server": parameter_server,

@@ -7,9 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import nn
 
-from workers.training.assembly import Assembly
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.compression import CompressedStep
 
 
 class Synchronization:
@@ -115,13 +113,3 @@ class Flat:
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     """Return the parameters in the optimizer's order, which is the same on every rank."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def apply(assembly: Assembly) -> None:
-    if assembly.synchronization_kind != "every-step":
-        return
-    optimizer, precision, compression = assembly.optimizer, assembly.precision, assembly.compression
-    if compression is None:
-        assembly.synchronization = EveryStep(optimizer, precision)
-    else:
-        assembly.synchronization = CompressedStep(optimizer, precision, compression)
