@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 from workers.containers.arguments import exec_words
 from workers.containers.documents import ContainerPlan
 from workers.containers.variables import variables_file
-from workers.interactive.relay import SESSION, RelayRequest
+from workers.interactive.request import SESSION, RelayRequest
 from workers.machine.processes import die_with_parent, open_descriptors
 from workers.sandbox.namespaces import inside_of
 from workers.sandbox.process import enter

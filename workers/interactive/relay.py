@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from trainyard.contract import sessions
-from trainyard.contract.base import WireStruct, decode, encode
+from trainyard.contract.base import decode, encode
 from trainyard.contract.session_frames import Frame
 from trainyard.contract.sessions import (
     CHANNEL,
@@ -29,27 +29,12 @@ from trainyard.contract.sessions import (
     SessionEnd,
     SessionOrder,
 )
-from workers.containers.documents import ContainerPlan
 from workers.interactive.child import Child, set_size, start
 from workers.interactive.forwarding import Forwarding
 from workers.interactive.link import SessionGone, SessionLink
+from workers.interactive.request import SESSION, RelayRequest
 from workers.machine import processes
-from workers.sandbox.process import Sandbox
 from workers.transport.node_config import load_config
-
-SESSION = "TRAINYARD_SESSION"  # the variable in which a session's processes have its id
-
-
-class RelayRequest(WireStruct, kw_only=True):
-    """Holds no key: the command is forked from the process that reads it."""
-
-    home: str  # of the node
-    folder: str  # in which the command begins
-    order: SessionOrder
-    environment: dict[str, str]  # of the rank, and RANK_PID
-    sandbox: Sandbox
-    container: ContainerPlan | None = None  # of the rank: the command runs in there
-
 
 log = structlog.get_logger(__name__)
 

@@ -23,7 +23,7 @@ from trainyard.failures.ranks import ending_sentence
 from workers.attempt.documents import StartRequest
 from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.temporary import take_name
-from workers.interactive.relay import RelayRequest
+from workers.interactive.request import RelayRequest
 from workers.machine.processes import identify, kill_children, send
 from workers.rank_process.run import RankPlan
 from workers.sandbox.namespaces import inside_pid
