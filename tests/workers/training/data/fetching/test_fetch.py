@@ -260,7 +260,7 @@ def test_what_takes_long_is_told_in_the_log(
     monkeypatch.setattr(progress, "EVERY_S", 0.0)
     find_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
     told = capfd.readouterr()
-    assert f"fetching {site.url}/rows.csv: {len(ROWS)} bytes of {len(ROWS)} bytes" in told.err
+    assert f"fetching {site.url}/rows.csv: {len(ROWS)} B of {len(ROWS)} B" in told.err
     assert not told.out
 
 
