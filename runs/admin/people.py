@@ -107,7 +107,7 @@ class MembershipInline(TabularInline):  # type: ignore[misc]
 class ProjectAdmin(Granting, Editable):
     list_display = ("name", "id", "created_at")
     # Set on the pages People and "Where its data lie", by who may, where they are checked and what follows is shown.
-    exclude = ("regions", "quota_bytes", "second_factor_from", "encrypts_files", *KEEPING)
+    exclude = ("regions", "quota_bytes", "second_factor_from", "encrypts_files", *actions.LIMITS, *KEEPING)
     search_fields = ("name", "id")
     inlines = (MembershipInline,)
 

@@ -3,7 +3,15 @@
 from typing import Any
 
 from django.db import migrations
-from django.db.models import CharField, F, FloatField, JSONField, PositiveIntegerField, SmallIntegerField
+from django.db.models import (
+    BigIntegerField,
+    CharField,
+    F,
+    FloatField,
+    JSONField,
+    PositiveIntegerField,
+    SmallIntegerField,
+)
 from django.db.models import PositiveSmallIntegerField as Small
 
 from runs.models.indexes import ListIndex
@@ -14,6 +22,8 @@ FIELDS = (
     ("project", "guaranteed_slots", PositiveIntegerField(default=0)), ("project", "weight", FloatField(default=1.0)),
     ("project", "max_priority", Small(default=100)),
     ("project", "slots", PositiveIntegerField(**NULL)), ("project", "slot_hours_month", FloatField(**NULL)),
+    ("run", "planned_s", FloatField(editable=False, null=True)), ("run", "limit_s", FloatField(editable=False, null=True)),
+    ("run", "num_steps", BigIntegerField(editable=False, null=True)),
     ("run", "predicted_start", JSONField(editable=False, null=True)),
 )  # fmt: skip
 QUEUE = ("cluster", "status", "-priority", "created_at", "id")

@@ -28,6 +28,7 @@ from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builti
 from trainyard.spec import read_spec, usable_nodes
 from trainyard.spec.sections.environment import has_container
 from trainyard.spec.sections.resources import shares_of
+from trainyard.spec.values.durations import seconds_of
 from trainyard.spec.values.fields import priority_of
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Size(TypedDict, total=False):
     node_counts: list[int] | None  # of an elastic run: all on which it trains, the least first
     priority: int
     in_container: bool
+    limit_s: float | None
 
 
 def size_of(spec: SpecDocument) -> Size:
@@ -76,6 +78,7 @@ def size_of(spec: SpecDocument) -> Size:
         "node_counts": counts,
         "priority": priority_of(spec.get("priority", "normal")),
         "in_container": has_container(spec),
+        "limit_s": seconds_of(limit) if (limit := spec.get("limits", {}).get("time")) else None,
     }
 
 
@@ -154,6 +157,9 @@ class Run(models.Model):
     node_counts = models.JSONField(null=True, blank=True, editable=False)
     node_limit = models.PositiveIntegerField(null=True, blank=True, editable=False)
     priority = models.SmallIntegerField(default=50, editable=False)  # 0 to 100, of which the highest comes first
+    num_steps = models.BigIntegerField(null=True, editable=False)  # of a recipe
+    planned_s = models.FloatField(null=True, editable=False)  # that they take by the plan
+    limit_s = models.FloatField(null=True, editable=False)
     # When control thinks that it starts, or did when it waited: a StartPrediction.
     predicted_start = models.JSONField(null=True, editable=False)
 
@@ -207,8 +213,12 @@ class Run(models.Model):
     def make(cls, **values: Any) -> Run:
         """Insert a new run; its id says which ingest will store what it sends."""
         run_id = new_id()
-        size = size_of(values["spec"])
-        return cls.objects.create(id=run_id, shard=shard_of(run_id, settings.INGEST_SHARDS), **size, **values)
+        size, step = size_of(values["spec"]), (values.get("estimate") or {}).get("step_time", {}).get("total")
+        run = cls(id=run_id, shard=shard_of(run_id, settings.INGEST_SHARDS), **size, **values)
+        run.num_steps = run.steps
+        run.planned_s = step * run.steps if step and run.steps else None
+        run.save(force_insert=True)
+        return run
 
     @property
     def is_final(self) -> bool:

@@ -13,7 +13,6 @@ from runs.placing.fitting import Request, Room
 from runs.placing.spans import Span, same, span_of
 from runs.records.metrics.models import Telemetry
 from runs.values.status import Status
-from trainyard.spec.values.durations import seconds_of
 
 HISTORY = 2_000  # newest runs of a cluster that are looked at
 LATELY = timedelta(days=60)
@@ -46,21 +45,11 @@ class History:
 
 def lasts_of(requests: Sequence[Request], history: History) -> dict[str, Span]:
     """Return how long each of the requests is expected to hold its slots, where somebody can say."""
-    names = dict(Run.objects.filter(pk__in=[one.run for one in requests]).values_list("pk", "name"))
-    known = {
-        one.run: span
-        for one in requests
-        if (span := history.of(one.project, names.get(one.run, ""), one.person, one.whole_slots)) is not None
-    }
-    rest = Run.objects.filter(pk__in=[one.run for one in requests if one.run not in known])
-    plans = rest.values_list(
-        "pk", "spec__train__steps", "estimate__step_time__total", "spec__limits__time", "spec__task__recipe"
-    )
-    for run, steps, step_s, limit, recipe in plans:
-        if recipe and steps and step_s:
-            known[run] = same(steps * step_s, low=0.5, high=2.0)
-        elif limit:
-            known[run] = same(seconds_of(limit), low=0.1)
+    own, known = {one.run: one for one in requests}, {}
+    for run, name, planned, limit in Run.objects.filter(pk__in=own).values_list("pk", "name", "planned_s", "limit_s"):
+        span = history.of(own[run].project, name, own[run].person, own[run].whole_slots)
+        if span or planned or limit:
+            known[run] = span or (same(planned, low=0.5, high=2.0) if planned else same(limit or 0.0, low=0.1))
     return known
 
 
@@ -69,21 +58,21 @@ def ends_of(cluster: Cluster, now: datetime, history: History) -> dict[str, Span
     holders = HeldSlot.objects.filter(node__cluster=cluster).values("placement__attempt__run")
     rows = Run.objects.filter(pk__in=holders).values_list(
         "pk", "project__name", "name", "created_by", "num_nodes", "slots_per_node", "slot_shares", "started_at",
-        "spec__train__steps", "spec__limits__time", "spec__task__recipe", "fence",
+        "num_steps", "limit_s", "fence",
     )  # fmt: skip
     telemetry = Telemetry.objects.in_bulk([row[0] for row in rows])
     found = {}
-    for run, project, name, person, nodes, slots, shares, started_at, steps, limit, recipe, fence in rows:
+    for run, project, name, person, nodes, slots, shares, started_at, steps, limit, fence in rows:
         elapsed = (now - started_at).total_seconds() if started_at else 0.0
         known = telemetry.get(run)
         span = None
-        if recipe and steps and known and known.step is not None and known.median_step_s and known.attempt == fence:
+        if steps and known and known.step is not None and known.median_step_s and known.attempt == fence:
             since = now.timestamp() - (known.step_at or now.timestamp())
             left = max(0.0, (steps - known.step) * known.median_step_s - since)
             span = same(left, low=1 - SURE, high=1 + SURE)
         span = span or history.of(project, name, person, (nodes or 1) * (slots or 1) / shares, elapsed)
         if span is None and limit:
-            span = same(max(1.0, seconds_of(limit) - elapsed), low=0.1)
+            span = same(max(1.0, limit - elapsed), low=0.1)
         if span is not None:
             found[run] = span
     return found

@@ -64,7 +64,9 @@ class _Play:
             while not (nodes := self._fitting(request)):
                 if not self._ends:
                     return found
-                self._step()
+                end, node, slots = heappop(self._ends)
+                self._now = max(end, 0.0)
+                self._change(node, slots)
                 if place < EXACT:
                     others = requests[place + 1 : place + 1 + NEXT]
                     found |= dict.fromkeys(self._passing(others, found, self._reserved(request)), self._now)
@@ -81,19 +83,12 @@ class _Play:
                 self._take(other, nodes)
                 yield other.run
 
-    def _step(self) -> None:
-        """Go on to the next end."""
-        self._now, node, slots = heappop(self._ends)
-        self._now = max(self._now, 0.0)
-        self._change(node, slots)
-
     def _reserved(self, request: Request) -> float:
         """Return when the request fits, if nobody else starts meanwhile."""
         counts, per_node = dict(self._free), request.slots_per_node
         missing = request.num_nodes - sum(number >= per_node for number in counts.values())
         if missing <= 0:
             return self._now
-        end: float
         for end, node, slots in sorted(self._ends):
             missing -= counts[node] < per_node <= counts[node] + slots
             counts[node] += slots

@@ -22,10 +22,6 @@ class Standing(NamedTuple):
     weight: float = 1.0
     guaranteed: int = 0  # slots
 
-    def owes(self, request: Request) -> bool:
-        """Return whether the request is within what the project is guaranteed."""
-        return self.held + request.whole_slots <= self.guaranteed
-
 
 Standings = Mapping[str, Standing]  # by the project's name
 

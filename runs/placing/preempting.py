@@ -46,7 +46,8 @@ def askable(
     """Return the holders, oldest first, that may have to make room for the request: those of a lower priority
     (``asks_others``: of any project), and those on slots that are lent to their project, where the request is within
     what its own is guaranteed. Nobody loses what is guaranteed."""
-    is_owed = standings.get(request.project, Standing()).owes(request)
+    own = standings.get(request.project, Standing())
+    is_owed = own.held + request.whole_slots <= own.guaranteed
     left = {name: one.held - one.guaranteed for name, one in standings.items()}
     found = []
     for one in reversed(holders):

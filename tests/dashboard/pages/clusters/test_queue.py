@@ -141,7 +141,7 @@ def test_what_held_slots_and_what_is_expected_is_drawn_with_its_words(as_user: A
     drawn(cast, "old", node, 9, 7)
     past = drawn(cast, "done", node, 3, 1, ranks=2)
     drawn(cast, "secret", node, 5, 4, project=Project.objects.create(name="hidden"))
-    drawn(cast, "live", node, 0.5, None, spec=spec(limits={"time": "2h"}))
+    drawn(cast, "live", node, 0.5, None, limit_s=7_200.0)
     waiting(cast, "next", minutes=60)
     text = text_of(as_user(cast.viewer))
     picture = text[text.index('class="gantt"') : text.index("</section>", text.index('class="gantt"'))]
