@@ -26,7 +26,7 @@ router = Resource(tags=["clusters"])
 
 class StartOut(Schema):
     at: str
-    low: str = Field(description="four of five runs start between this and `high`")
+    low: str = Field(description="the first of nine plays of the queue as it is; `high`: the last")
     high: str
 
 
