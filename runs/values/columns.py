@@ -93,7 +93,7 @@ class Check(WireStruct, kw_only=True):
 
 
 class StartPrediction(WireStruct):
-    """Unix seconds at which a waiting run is expected to start; ``low`` and ``high``: the first and last of nine plays."""
+    """Unix seconds at which a waiting run is expected to start; ``low`` and ``high``: first and last of nine plays."""
 
     made_at: float
     at: float
