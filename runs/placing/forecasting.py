@@ -1,7 +1,7 @@
 """When each waiting run is expected to start: the queue is played forward in virtual time. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from random import Random
@@ -11,8 +11,6 @@ from runs.placing.fitting import Request, Room, is_usable, kinds_of
 from runs.placing.spans import Span
 
 PLAYS = 9  # of which eight of ten lie between the first and the last
-NEXT = 100  # runs behind the first that waits, which may pass it
-EXACT = 50  # runs that wait first, which others may pass; behind them each is taken to wait for those before it
 
 
 class Hold(NamedTuple):
@@ -26,13 +24,9 @@ class Hold(NamedTuple):
 def starts(
     requests: Sequence[Request], rooms: Sequence[Room], holds: Sequence[Hold], lasts: Mapping[str, Span]
 ) -> dict[str, Span]:
-    """Return in how many seconds each of the requests, which come in their order, is expected to start: the median of
-    PLAYS, and the first and last of them as the ends of a band. ``lasts``: how long a run goes on, a live one from now.
-    Those of which nobody can say it are left out.
-
-    Each play draws the times of all runs: with the median of each one the sum of many would be far too small, since
-    most runs are short and few are very long.
-    """
+    """Return in how many seconds each of the requests, which come in their order, is expected to start, where somebody
+    can say: median, first and last of PLAYS. ``lasts``: how long a run goes on, a live one from now. Each play draws
+    the times of all runs, since the sum of many medians is far too small: most runs are short, and few very long."""
     plays = [_Play(rooms, holds, lasts, Random(seed)).played(requests) for seed in range(PLAYS)]
     found = {}
     for request in requests:
@@ -51,44 +45,51 @@ class _Play:
         self._free = {room.node: len(room.free) for room in rooms}
         self._ends = [(self._lasts[one.run], one.node, one.slots) for one in holds if one.run in self._lasts]
         heapify(self._ends)
-        self._now = 0.0
+        self._now, self._num_free = 0.0, sum(self._free.values())
         self._nodes: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))  # by kind and free slots
         for node, free in self._free.items():
             self._nodes[self._rooms[node].accelerator][free].add(node)
 
     def played(self, requests: Sequence[Request]) -> dict[str, float]:
         found: dict[str, float] = {}
-        for place, request in enumerate(requests):
-            if request.run in found:
-                continue
-            while not (nodes := self._fitting(request)):
-                if not self._ends:
-                    return found
-                end, node, slots = heappop(self._ends)
-                self._now = max(end, 0.0)
-                self._change(node, slots)
-                if place < EXACT:
-                    others = requests[place + 1 : place + 1 + NEXT]
-                    found |= dict.fromkeys(self._passing(others, found, self._reserved(request)), self._now)
-            self._take(request, nodes)
-            found[request.run] = self._now
+        left = {one.run: one for one in requests}
+        while left:
+            first = next(iter(left.values()))
+            if not (nodes := self._fitting(first)):
+                end = self._reserved(first)
+                while not nodes:
+                    for run in self._passing(left.values(), end):
+                        found[left.pop(run).run] = self._now
+                    if not self._ends:
+                        return found
+                    self._now, node, slots = heappop(self._ends)
+                    self._change(node, slots)
+                    nodes = self._fitting(first)
+            self._take(first, nodes)
+            found[left.pop(first.run).run] = self._now
         return found
 
-    def _passing(self, requests: Sequence[Request], found: Mapping[str, float], end: float) -> Iterator[str]:
+    def _passing(self, requests: Iterable[Request], end: float) -> list[str]:
+        """Start those that fit now, and are over by ``end``, when the first of the requests starts."""
+        started: list[str] = []
+        full: set[object] = set()  # shapes for which there is nothing
         for other in requests:
+            if not self._num_free:
+                break
             lasts = self._lasts.get(other.run)
-            if other.run in found or lasts is None or self._now + lasts > end:
+            if other.shape in full or lasts is None or self._now + lasts > end:
                 continue
             if nodes := self._fitting(other):
                 self._take(other, nodes)
-                yield other.run
+                started.append(other.run)
+            else:
+                full.add(other.shape)
+        return started
 
     def _reserved(self, request: Request) -> float:
         """Return when the request fits, if nobody else starts meanwhile."""
         counts, per_node = dict(self._free), request.slots_per_node
         missing = request.num_nodes - sum(number >= per_node for number in counts.values())
-        if missing <= 0:
-            return self._now
         for end, node, slots in sorted(self._ends):
             missing -= counts[node] < per_node <= counts[node] + slots
             counts[node] += slots
@@ -116,4 +117,5 @@ class _Play:
         sizes = self._nodes[self._rooms[node].accelerator]
         sizes[self._free[node]].discard(node)
         self._free[node] += slots
+        self._num_free += slots
         sizes[self._free[node]].add(node)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connections
 from django.test import AsyncClient
 
 from runs.api.metrics import arrow_export
@@ -77,6 +78,7 @@ async def test_under_asgi_it_comes_in_parts(
     await sync_to_async(client.force_login)(cast.mate)
     answer = await client.get(f"/api/v1/runs/{run.pk}/series.arrow")
     parts = [part async for part in answer.streaming_content]
+    await sync_to_async(connections.close_all)()  # that thread's own, which would keep the database from being dropped
     assert len(parts) > 1
     table = pa.ipc.open_stream(io.BytesIO(b"".join(parts))).read_all()
     assert {row["name"]: len(row["step"]) for row in table.to_pylist()} == {"b": 500, "train/loss": 500}
