@@ -23,8 +23,8 @@ from runs.rights.access import Someone, visible_runs
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import SpecDocument
 
-MAX_PREDICTED = 1_000  # of a queue, the first
-MAX_TIMED = 500  # of it, the first, which may pass others: of more the time is not looked up in each round
+MAX_LISTED = 1_000  # of a queue, the first, that pages have
+MAX_TIMED = 300  # of it, the first: how long they last, and when they start, is worked out
 MAX_RESTARTED = 500  # of a queue, whose last nodes are looked up
 NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
 
@@ -111,7 +111,7 @@ def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str,
     """Return in how many seconds each run of the queue is expected to start, where somebody can say."""
     queue = requests_of(waiting_runs(cluster))
     early = refused(queue, terms_of(cluster, now))
-    requests = arranged(cluster, [one for one in queue if one.run not in early], now)[:MAX_PREDICTED]
+    requests = arranged(cluster, [one for one in queue if one.run not in early], now)[:MAX_TIMED]
     history = History(cluster, now)
     ends = ends_of(cluster, now, history)
     held = HeldSlot.objects.filter(node__cluster=cluster).values_list("node", "placement__attempt__run", "index")
@@ -127,7 +127,7 @@ class QueuedRun(NamedTuple):
 
 def queue_of(user: Someone, cluster: Cluster, now: datetime) -> list[QueuedRun]:
     """Return the first runs that wait, of which those that the person sees. The others are counted in the places."""
-    order = [one.run for one in arranged(cluster, requests_of(waiting_runs(cluster)), now)][:MAX_PREDICTED]
+    order = [one.run for one in arranged(cluster, requests_of(waiting_runs(cluster)), now)][:MAX_LISTED]
     seen = visible_runs(user).filter(pk__in=order).select_related("project").defer("spec", "estimate").in_bulk()
     return [QueuedRun(seen[run], place) for place, run in enumerate(order, 1) if run in seen]
 
