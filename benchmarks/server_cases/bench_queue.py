@@ -21,7 +21,7 @@ from runs.placing.scheduling import place
 
 SEED = 7
 MADE_UP = 12_000
-TOLD = 0.005  # of the jobs that wait are asked for their predicted start
+TOLD = 0.002  # of the jobs that wait are asked for their predicted start
 NODES = 1_000
 
 
