@@ -9,12 +9,10 @@ from runs.rights.access import Permission, Someone, can, require, require_admini
 from runs.rights.audit.recording import describe
 from runs.tasks import schedule_soon
 from runs.values.refused import Refused
-from runs.values.status import Status
 from trainyard.spec.values.fields import checked_priority, priority_of
 
 LIMITS = ("slots", "guaranteed_slots", "weight", "slot_hours_month", "max_priority")
 MOST = 1_000_000
-OPEN = (Status.QUEUED, Status.RECOVERING, Status.RESIZING)  # they wait for nodes
 
 
 def set_limits(

@@ -2,8 +2,8 @@
 a row of RULES. What one refuses waits with its sentence, and keeps nobody behind it waiting."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
@@ -72,27 +72,31 @@ def _beyond_slots(requests: Sequence[Request], terms: Terms) -> Refusals:
     found = {}
     asked: dict[str, float] = defaultdict(float)
     for one in requests:
-        part = terms.parts.get(one.project)
-        if part is None or part.slots is None:
-            continue
-        if part.held + asked[one.project] + one.whole_slots <= part.slots:
-            asked[one.project] += one.whole_slots
-            continue
-        found[one.run] = (
-            f"Project {one.project} may hold {part.slots} slots at once: it holds {part.held:g}, and this run needs "
-            f"{one.whole_slots:g}."
-        )
+        part, needs = terms.parts.get(one.project), one.whole_slots
+        if part is not None and part.slots is not None and part.held + asked[one.project] + needs > part.slots:
+            may = f"Project {one.project} may hold {part.slots} slots at once"
+            found[one.run] = f"{may}: it holds {part.held:g}, and this run needs {needs:g}."
+        else:
+            asked[one.project] += needs
     return found
 
 
 def _beyond_hours(requests: Sequence[Request], terms: Terms) -> Refusals:
     """Return the refusals of projects that have used up their month. What runs goes on."""
-    spent = {name: part for name, part in terms.parts.items() if part.slot_hours is not None}
     return {
         one.run: f"Project {one.project} has used the {part.slot_hours:g} slot-hours that it has in a month."
         for one in requests
-        if (part := spent.get(one.project)) and part.slot_hours is not None and part.used_hours >= part.slot_hours
+        if (part := terms.parts.get(one.project)) and part.slot_hours is not None and part.used_hours >= part.slot_hours
     }
+
+
+def within(request: Request, terms: Terms) -> Request:
+    """Return the request of an elastic run with the numbers of nodes that its project's limit has room for."""
+    part = terms.parts.get(request.project)
+    if part is None or part.slots is None:
+        return request
+    room = (part.slots - part.held) // request.slots_per_node
+    return replace(request, node_counts=tuple(number for number in request.node_counts if number <= room))
 
 
 def _elsewhere(requests: Sequence[Request], terms: Terms) -> Refusals:
@@ -101,9 +105,7 @@ def _elsewhere(requests: Sequence[Request], terms: Terms) -> Refusals:
 
 
 # A later one is asked about what those before it let pass.
-RULES: tuple[Callable[[Sequence[Request], Terms], Refusals], ...] = (
-    _trials, _not_allowed, _elsewhere, _beyond_hours, _beyond_slots,
-)  # fmt: skip
+RULES = (_trials, _not_allowed, _elsewhere, _beyond_hours, _beyond_slots)
 
 
 def terms_of(cluster: Cluster, now: datetime) -> Terms:

@@ -5,13 +5,13 @@ Each says how it is known. What the run has not measured says so, and nothing st
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
 
-from runs.models import Dataset, Run
+from runs.models import Dataset, Placement, Run
 from runs.presenting.measured import measured_of
 from runs.presenting.runs import single_document
 from runs.presenting.stamps import stamp
@@ -86,6 +86,12 @@ def _hardware(run: Run) -> str:
     return "; ".join(f"{number} × {words}" for words, number in found.items())
 
 
+def with_gpus(run_ids: Collection[str]) -> set[str]:
+    """Return those of the runs that had nodes with GPUs, whatever their specs ask for."""
+    rows = Placement.objects.filter(attempt__run__in=run_ids, node__inventory__gpus__0__isnull=False)
+    return set(rows.values_list("attempt__run", flat=True))
+
+
 def measured_joules(run: Run) -> float:
     """Integrate the power of each GPU over its attempts: the mean, times the samples and what lies between two. 0 where
     no meter is."""
@@ -101,6 +107,6 @@ def measured_joules(run: Run) -> float:
 def _energy(run: Run, now: datetime) -> AnnexFigure:
     if (joules := measured_joules(run)) > 0:
         return AnnexFigure("2(e)", "Energy", joules / 3.6e6, "kWh", MEASURED, "of its GPUs alone, by their meters")
-    watts = WATTS["gpu" if run.accelerator == "gpu" else "cpu"]
+    watts = WATTS["gpu" if with_gpus([run.pk]) else "cpu"]
     note = f"no meter was there: {watts} W are assumed of each rank"
     return AnnexFigure("2(e)", "Energy", _rank_seconds(run, now) * watts / 3.6e6, "kWh", ESTIMATED, note)

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from runs.models import Cluster, Run
 from runs.placing.usage import Use, uses
-from runs.presenting.annex import WATTS, measured_joules
+from runs.presenting.annex import WATTS, measured_joules, with_gpus
 from runs.records.time_use.sums import times_shown
 from runs.rights.access import Someone, visible_runs
 from trainyard.grouping import grouped
@@ -37,13 +37,16 @@ def usage_of(user: Someone, start: datetime, end: datetime, by: By, now: datetim
     most = sorted(by_run, key=lambda run: -sum(one.slot_s for one in by_run[run]))[:MOST_READ]
     runs = list(Run.objects.filter(pk__in=most))
     lives = grouped((one.run, one) for one in uses(Q(run__in=most), datetime.fromtimestamp(0, now.tzinfo), now))
-    idle, joules = _idle_shares(runs, lives, now), {run.pk: _joules_per_slot_s(run, lives[run.pk]) for run in runs}
+    idle, on_gpus = _idle_shares(runs, lives, now), with_gpus(by_run)
+    held = {run: sum(one.slot_s for one in life) or 1.0 for run, life in lives.items()}
+    meters = {run.pk: measured_joules(run) / held[run.pk] for run in runs if run.pk in on_gpus}
     prices = dict(Cluster.objects.values_list("name", "slot_hour_price"))
     found: dict[str, Used] = {}
     for run_id, parts in by_run.items():
         one, slot_s = parts[0], sum(part.slot_s for part in parts)
         name = getattr(one, by)
-        energy, is_measured = joules.get(run_id, (float(WATTS["cpu"]), False))
+        is_measured = meters.get(run_id, 0.0) > 0
+        energy = meters[run_id] if is_measured else WATTS["gpu" if run_id in on_gpus else "cpu"]
         before, price = found.get(name, Used(name)), prices.get(one.cluster)
         cost = None if price is None or before.cost is None else before.cost + slot_s / 3600 * price
         idle_s, spent = before.idle_seconds + slot_s * idle.get(run_id, 0.0), before.energy_joules + slot_s * energy
@@ -58,12 +61,3 @@ def _idle_shares(runs: Sequence[Run], lives: Mapping[str, Sequence[Use]], now: d
         if held := sum(one.end - one.start for one in lives[run_id]):
             found[run_id] = min(1.0, max(0.0, 1 - (time.productive_s + time.recomputed_s) / held))
     return found
-
-
-def _joules_per_slot_s(run: Run, life: Sequence[Use]) -> tuple[float, bool]:
-    """Return the power of a slot of the run in W, and whether meters say so."""
-    slot_s = sum(one.slot_s for one in life)
-    joules = measured_joules(run) if run.accelerator != "cpu" else 0.0
-    if joules > 0 and slot_s > 0:
-        return joules / slot_s, True
-    return float(WATTS["gpu" if run.accelerator == "gpu" else "cpu"]), False

@@ -17,10 +17,10 @@ def training(name: str, project: str, steps: int, per_node: int = 1) -> Document
 
 
 def test_a_guarantee_is_taken_back_and_the_curve_of_the_run_that_gave_way_is_as_undisturbed(yard: Yard) -> None:
-    owner = yard.post("/projects", {"name": "owed"})
+    project = yard.post("/projects", {"name": "owed"})
     yard.http.patch("/clusters/local", json={"projects": ["default", "owed"]}).raise_for_status()
     slots = yard.get("/clusters/local")["num_slots"]
-    yard.http.put(f"/projects/{owner['id']}/limits", json={"guaranteed_slots": slots}).raise_for_status()
+    yard.http.put(f"/projects/{project['id']}/limits", json={"guaranteed_slots": slots}).raise_for_status()
     try:
         alone = yard.submit(training("alone", "default", 300))
         assert yard.wait_for_end(alone)["status"] == "SUCCEEDED"
@@ -40,4 +40,4 @@ def test_a_guarantee_is_taken_back_and_the_curve_of_the_run_that_gave_way_is_as_
         used = {one["name"]: one["slot_seconds"] for one in yard.get("/usage", by="project")["items"]}
         assert used["default"] > used["owed"] > 0
     finally:
-        yard.http.put(f"/projects/{owner['id']}/limits", json={})
+        yard.http.put(f"/projects/{project['id']}/limits", json={})

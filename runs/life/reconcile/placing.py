@@ -19,7 +19,7 @@ from runs.life.reconcile.listening import Listener
 from runs.life.resizing import range_words
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.placing.admission import refused, terms_of
+from runs.placing.admission import refused, terms_of, within
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
 from runs.placing.queue import arranged, outlook, request_of, requests_of, waiting_runs, with_times
 from runs.placing.recovering import Recovering, recovering_runs
@@ -92,8 +92,9 @@ def _answers(cluster: Cluster, now: datetime) -> Vetted:
     early = refused(again, replace(terms, parts={})) | refused(queue, terms)
     shut_out = [Waiting(run_id, sentence) for run_id, sentence in early.items()]
     again, queue = ([one for one in requests if one.run not in early] for requests in (again, queue))
-    # What it may hold is counted by the least number of nodes: more comes by growing, one run after another.
+    # A limit counts the least number of nodes: more comes by growing, one run after another.
     queue = [replace(one, node_counts=()) if one.project in terms.parts else one for one in queue]
+    again = [within(one, terms) for one in again]
     requests = [*again, *arranged(cluster, queue, now)]
     if not requests:
         return Vetted([*shut_out])

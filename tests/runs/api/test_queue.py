@@ -180,3 +180,11 @@ def test_a_cluster_has_a_half_life_and_a_price(cast: Cast, owner: Api) -> None:
     for name, value in (("half_life_days", 0), ("half_life_days", 1e9), ("slot_hour_price", 1e9)):
         answer = owner("PATCH", "/clusters/new", {name: value})
         assert answer.status_code == 422 and name in answer.text
+
+
+def test_the_energy_of_a_node_with_gpus_is_estimated_as_theirs(cast: Cast, mate: Api) -> None:
+    node = make_node(cast.cluster, slots=1, inventory={"gpus": [{"index": 0, "name": "A100"}]})
+    attempt = make_attempt(make_run(cast, status=Status.RUNNING), [node])
+    type(attempt).objects.filter(pk=attempt.pk).update(created_at=timezone.now() - timedelta(hours=1))
+    (one,) = mate("GET", "/usage").json()["items"]
+    assert one["energy_is"] == "estimated" and abs(one["energy_joules"] - 400 * 3600) < 400 * 30

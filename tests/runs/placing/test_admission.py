@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runs.placing.admission import Part, Terms, refused
+from runs.placing.admission import Part, Terms, refused, within
 from runs.placing.fitting import Request
 
 TERMS = Terms(cluster="lab", projects=frozenset({"mine"}), people=frozenset({7}), elsewhere={}, trials={})
@@ -43,3 +43,10 @@ def test_a_month_that_is_used_up_keeps_the_queue_and_a_limit_below_what_runs_end
     lowered = replace(TERMS, parts={"mine": Part(slots=1, held=3.0)})
     words = "Project mine may hold 1 slots at once: it holds 3, and this run needs 1."
     assert refused([asked("a")], lowered) == {"a": words}
+
+
+def test_an_elastic_run_that_starts_again_has_no_more_nodes_than_the_limit_has_room_for() -> None:
+    terms = replace(TERMS, parts={"mine": Part(slots=5, held=1.0)})
+    elastic = Request("a", 1, 2, node_counts=(1, 2, 3), project="mine")
+    assert within(elastic, terms).node_counts == (1, 2)
+    assert within(replace(elastic, project="other"), terms).node_counts == (1, 2, 3)
