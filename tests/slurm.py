@@ -75,10 +75,11 @@ def find(name: str) -> str | None:
 
 
 class Slurm:
-    """``programs`` are what it runs, by name: munged, slurmctld, and a slurmd for each machine."""
+    """``programs`` are what it runs, by name: munged, slurmctld, and a slurmd for each machine of ``cpus``."""
 
-    def __init__(self, folder: Path, num_machines: int = 2) -> None:
+    def __init__(self, folder: Path, num_machines: int = 2, cpus: int = 4) -> None:
         self.folder = folder
+        self.cpus = cpus
         self.names = [f"c{number}" for number in range(1, num_machines + 1)]
         self.conf = folder / "slurm.conf"
         self.shared = folder / "shared"
@@ -91,8 +92,8 @@ class Slurm:
         (self.folder / "munge.key").chmod(0o600)
         host = socket.gethostname().split(".")[0]
         nodes = "\n".join(
-            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs=4 RealMemory=1000"
-            f" Gres=gpu:a100:{GPUS}"
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs={self.cpus}"
+            f" RealMemory=1000 Gres=gpu:a100:{GPUS}"
             for name in self.names
         )
         for number in range(GPUS):
@@ -179,7 +180,7 @@ class Slurm:
 
 
 @contextmanager
-def running_slurm(num_machines: int = 2) -> Iterator[Slurm]:
+def running_slurm(num_machines: int = 2, cpus: int = 4) -> Iterator[Slurm]:
     """Start one, or skip the test where this machine has no Slurm, or where we are not root."""
     if lacking := missing_program():
         pytest.skip(f"Slurm's {lacking} is not on this machine (Debian: apt-get install slurm-wlm munge)")
@@ -187,7 +188,7 @@ def running_slurm(num_machines: int = 2) -> Iterator[Slurm]:
         pytest.skip("slurmd needs root")
     with short_folder("ty-slurm-") as folder:
         folder.chmod(0o755)
-        slurm = Slurm(folder, num_machines)
+        slurm = Slurm(folder, num_machines, cpus)
         try:
             slurm.start()
             yield slurm

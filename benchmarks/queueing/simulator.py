@@ -16,10 +16,11 @@ from runs.placing.fitting import GPU, Placed, Request, Room
 from runs.placing.forecasting import Hold, starts
 from runs.placing.policies import POLICIES, Standing, ordered
 from runs.placing.scheduling import place
-from runs.placing.spans import Span, same
+from runs.placing.spans import Outcome, Span, corrected, same
 
 KNOWN_AFTER_S = 60.0  # a job that has run so long has told its own steps
 HALF_LIFE_S = 7 * 86_400.0
+WEEK_S = 7 * 86_400.0
 ARRIVAL, END, KNOWN = range(3)
 
 
@@ -54,7 +55,10 @@ class Played:
 
     started: dict[int, float] = field(default_factory=dict)
     told: dict[int, tuple[float, Span]] = field(default_factory=dict)  # when, and what
+    outcomes: list[Outcome] = field(default_factory=list)  # of those that have started since
     telling_s: float = 0.0  # of processor time
+    short: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))  # slot-seconds below an
+    # equal part of the cluster, by week and team
 
 
 class Simulator:
@@ -71,8 +75,10 @@ class Simulator:
         self._past = Past()
         self._lanes: dict[tuple[str, int], deque[Job]] = defaultdict(deque)
         self._live: dict[int, tuple[Job, Placed]] = {}
+        self._expected: dict[int, float] = {}  # of the sampled ones, before it was corrected
         self._held: dict[str, float] = defaultdict(float)
         self._used: dict[str, float] = defaultdict(float)
+        self._asked: dict[str, float] = defaultdict(float)  # slots that its jobs hold or wait for
         self.played = Played()
 
     def run(self, jobs: list[Job]) -> Played:
@@ -89,6 +95,7 @@ class Simulator:
                 continue
             if what == ARRIVAL:
                 self._lanes[job.kind].append(job)
+                self._asked[job.team] += job.nodes * job.slots
             else:
                 self._finish(job)
             for started in self._round():
@@ -96,7 +103,9 @@ class Simulator:
                 heappush(later, (at + KNOWN_AFTER_S, KNOWN, started.number))
             if what == ARRIVAL and number not in self.played.started and self._random.random() < self._told:
                 began = time.process_time()
-                self.played.told[number] = at, self._predicted(job)
+                span = self._predicted(job)
+                self._expected[number] = span.expected
+                self.played.told[number] = at, corrected(span, self.played.outcomes)
                 self.played.telling_s += time.process_time() - began
         return self.played
 
@@ -105,6 +114,9 @@ class Simulator:
         if seconds <= 0:
             return
         decay = 0.5 ** (seconds / HALF_LIFE_S)
+        week = int(self._clock.now / WEEK_S)
+        for team, part in equal_parts(self._asked, SLOTS * len(self._rooms)).items():
+            self.played.short[week, team] += (part - self._held[team]) * seconds
         for team, held in self._held.items():
             self._used[team] = self._used[team] * decay + held * seconds
         self._clock.now = at
@@ -140,6 +152,9 @@ class Simulator:
         self._live[job.number] = job, placed
         self._held[job.team] += job.nodes * job.slots
         self.played.started[job.number] = self._clock.now
+        if job.number in self.played.told:
+            at, told = self.played.told[job.number]
+            self.played.outcomes.append(Outcome(self._expected[job.number], *told[:3], self._clock.now - at))
         for part in placed.parts:
             self._free[int(part.node)] -= set(part.slots)
             self._rooms[int(part.node)] = self._room(int(part.node))
@@ -148,6 +163,7 @@ class Simulator:
     def _finish(self, job: Job) -> None:
         _, placed = self._live.pop(job.number)
         self._held[job.team] -= job.nodes * job.slots
+        self._asked[job.team] -= job.nodes * job.slots
         self._past.add(job)
         for part in placed.parts:
             self._free[int(part.node)] |= set(part.slots)
@@ -177,6 +193,15 @@ class Simulator:
             holds += [Hold(str(number), part.node, len(part.slots)) for part in placed.parts]
         found: dict[str, Span] = starts(requests, self._rooms, holds, lasts)
         return found.get(str(job.number), same(float("inf")))
+
+
+def equal_parts(asked: Mapping[str, float], slots: float) -> dict[str, float]:
+    """Divide the slots so that who asks for less than an equal part has that, and the others have the rest equally."""
+    found, left = {}, slots
+    for number, (team, wanted) in enumerate(sorted(asked.items(), key=lambda one: one[1])):
+        found[team] = min(wanted, left / (len(asked) - number))
+        left -= found[team]
+    return found
 
 
 def waits(jobs: list[Job], played: Played, **only: Any) -> list[float]:

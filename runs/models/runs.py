@@ -203,6 +203,7 @@ class Run(models.Model):
             ),
             models.Index(fields=("project", "dataset", "created_at"), name="run_of_dataset"),
             models.Index(fields=("job", "created_at", "id"), name="run_of_job"),
+            models.Index(fields=("cluster", "created_at"), condition=Q(predicted_start__isnull=False), name="run_told"),
             models.Index(fields=("described_at",), condition=Q(described_at__isnull=False), name="run_described"),
         )
 

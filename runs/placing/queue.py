@@ -17,15 +17,17 @@ from runs.placing.fitting import Placed, Request, Room, Waiting
 from runs.placing.forecasting import Hold, starts
 from runs.placing.policies import ordered, policy_of
 from runs.placing.scheduling import place
-from runs.placing.spans import Span
+from runs.placing.spans import Outcome, Span, corrected
 from runs.placing.usage import standings_of
 from runs.rights.access import Someone, visible_runs
+from runs.values.columns import StartPrediction
 from runs.values.status import Status, Wanted
-from trainyard.contract.base import SpecDocument
+from trainyard.contract.base import SpecDocument, convert
 
 MAX_LISTED = 1_000  # of a queue, the first, that pages have
 MAX_TIMED = 300  # of it, the first: how long they last, and when they start, is worked out
 MAX_RESTARTED = 500  # of a queue, whose last nodes are looked up
+MAX_OUTCOMES = 200  # newest runs of a cluster whose predicted starts are compared with what came
 NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
 
 
@@ -107,8 +109,9 @@ def with_times(
     return timed, with_ends(cluster, rooms, ends_of(cluster, now, history))
 
 
-def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str, Span]:
-    """Return in how many seconds each run of the queue is expected to start, where somebody can say."""
+def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str, tuple[Span, float]]:
+    """Return in how many seconds each run of the queue is expected to start, where somebody can say, and what was
+    expected before that was corrected by what came of earlier predictions."""
     queue = requests_of(waiting_runs(cluster))
     early = refused(queue, terms_of(cluster, now))
     requests = arranged(cluster, [one for one in queue if one.run not in early], now)[:MAX_TIMED]
@@ -117,7 +120,20 @@ def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str,
     held = HeldSlot.objects.filter(node__cluster=cluster).values_list("node", "placement__attempt__run", "index")
     slots = Counter((node, run) for node, run, _ in set(held))
     holds = [Hold(run, node, number) for (node, run), number in slots.items()]
-    return starts(requests, rooms, holds, ends | lasts_of(requests, history))
+    found, past = starts(requests, rooms, holds, ends | lasts_of(requests, history)), outcomes_of(cluster)
+    return {run: (corrected(span, past), span.expected) for run, span in found.items()}
+
+
+def outcomes_of(cluster: Cluster) -> list[Outcome]:
+    """Return what came of predictions of the cluster's newest runs, as they were told first; the oldest first."""
+    told = Run.objects.filter(cluster=cluster, predicted_start__isnull=False, attempts__number=1)
+    found = []
+    rows = told.order_by("-created_at").values_list("predicted_start", "attempts__created_at")[:MAX_OUTCOMES]
+    for document, start in reversed(rows):
+        if (first := convert(document, StartPrediction).first) is not None:
+            told_s = (one - first.made_at for one in (first.at, first.low, first.high, start.timestamp()))
+            found.append(Outcome(first.played_s, *told_s))
+    return found
 
 
 class QueuedRun(NamedTuple):

@@ -92,13 +92,25 @@ class Check(WireStruct, kw_only=True):
 # Failures and restarts as they are kept: JSON columns of attempts and runs, by type. Imports nothing of Django.
 
 
-class StartPrediction(WireStruct):
-    """Unix seconds at which a waiting run is expected to start; ``low`` and ``high``: first and last of nine plays."""
+class FirstPrediction(WireStruct):
+    """What a run was told first, in Unix seconds. ``played_s``: the wait that plays of the queue expected then, before
+    it was corrected by what came of earlier predictions."""
 
     made_at: float
     at: float
     low: float
     high: float
+    played_s: float
+
+
+class StartPrediction(WireStruct):
+    """Unix seconds at which a waiting run is expected to start, and the ends of a band that holds four of five."""
+
+    made_at: float
+    at: float
+    low: float
+    high: float
+    first: FirstPrediction | None = None
 
 
 class LeftOutNode(WireStruct, kw_only=True):

@@ -18,8 +18,8 @@ from runs import actions
 from runs.models import Cluster, Placement, Run
 from runs.placing.ends import History, ends_of, lasts_of
 from runs.placing.policies import policy_of
-from runs.placing.queue import queue_of, requests_of, waiting_runs
-from runs.placing.spans import Span
+from runs.placing.queue import outcomes_of, queue_of, requests_of, waiting_runs
+from runs.placing.spans import SHORT_S, Span
 from runs.placing.usage import standings_of
 from runs.rights.access import Permission, Someone, can, get_cluster, get_run, nodes_of, visible_projects, visible_runs
 from runs.rights.access.operations import machine, thing
@@ -57,8 +57,10 @@ def _show(request: HttpRequest, cluster: Cluster, *, status: int = 200, **contex
     places = [0, *(one.place for one in queued[:MOST_ROWS])]
     seen = set(visible_projects(user).values_list("name", flat=True))
     standings = sorted(standings_of(cluster, now, reads_used=True).items())
+    long = [one for one in outcomes_of(cluster) if one.came > SHORT_S]
     around = {
         "cluster": cluster,
+        "told": (len(long), sum(one.is_near for one in long), sum(one.is_inside for one in long)),
         "rows": [  # of other projects stands just before each how many runs there are
             (one, one.place - before - 1, may_change[one.run.project_id])
             for one, before in zip(queued, places[:-1], strict=False)

@@ -26,7 +26,10 @@ router = Resource(tags=["clusters"])
 
 class StartOut(Schema):
     at: str
-    low: str = Field(description="the first of nine plays of the queue as it is; `high`: the last")
+    low: str = Field(
+        description="with `high` the ends of a band that holds four of five: the first and last of nine "
+        "plays of the queue, once 20 runs have started corrected by what came of theirs"
+    )
     high: str
 
 

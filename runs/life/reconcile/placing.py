@@ -27,7 +27,7 @@ from runs.placing.scheduling import place
 from runs.placing.spans import Span
 from runs.recovery.failing import Elsewhere
 from runs.serving import broadcast
-from runs.values.columns import StartPrediction
+from runs.values.columns import FirstPrediction, StartPrediction
 from runs.values.status import Status
 from trainyard.contract.base import to_builtins
 from trainyard.formats.words import listed
@@ -206,15 +206,18 @@ def predict_starts(cluster_id: str, now: datetime) -> None:
         _write_predictions(cluster, outlook(cluster, engine_of(cluster).capacity(cluster, now), now), now.timestamp())
 
 
-def _write_predictions(cluster: Cluster, found: Mapping[str, Span], now: float) -> None:
+def _write_predictions(cluster: Cluster, found: Mapping[str, tuple[Span, float]], now: float) -> None:
     changed = []
     told = waiting_runs(cluster).filter(Q(pk__in=found) | Q(predicted_start__isnull=False))
     for run in told.only("pk", "predicted_start"):
-        before, span = run.start_prediction, found.get(run.pk)
+        before, (span, played) = run.start_prediction, found.get(run.pk, (None, 0.0))
         if (span is None and before is None) or (span and before and _is_alike(before, span, now)):
             continue
-        made = span and to_builtins(StartPrediction(now, now + span.expected, now + span.low, now + span.high))
-        run.predicted_start = made
+        run.predicted_start = None
+        if span is not None:
+            times = now, now + span.expected, now + span.low, now + span.high
+            first = (before and before.first) or FirstPrediction(*times, played)
+            run.predicted_start = to_builtins(StartPrediction(*times, first))
         changed.append(run)
     Run.objects.bulk_update(changed, ["predicted_start"], batch_size=200)
     if changed:

@@ -6,11 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.utils import timezone
 
 from runs.life.reconcile import schedule
 from runs.life.reconcile.placing import predict_starts
-from runs.models import Cluster, Event, Project, Run
+from runs.models import Attempt, Cluster, Event, Project, Run
+from runs.placing.queue import outcomes_of
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.runs.api.conftest import Api
@@ -69,6 +71,33 @@ def test_the_queue_has_its_order_reasons_and_predicted_starts(cast: Cast, mate: 
         times = {key: datetime.fromisoformat(value) for key, value in one["predicted_start"].items()}
         assert times["low"] <= times["at"] <= times["high"]
         assert abs((times["at"] - now).total_seconds() - seconds) < 5
+
+
+def test_a_band_follows_from_what_came_of_earlier_predictions(cast: Cast) -> None:
+    alike(cast, 600.0)
+    make_node(cast.cluster, slots=1)
+    _, told = waiting(cast, "net"), waiting(cast, "net")
+    schedule(cast.cluster.pk, timezone.now())
+    predict_starts(cast.cluster.pk, now := timezone.now())
+    told.refresh_from_db()
+    assert (first := told.start_prediction) is not None and first.first is not None
+    assert abs(first.first.played_s - 600) < 5 and first.first.at == first.at
+    for place in range(20):  # each was told 100 to 200 s, and started after 150 to 530
+        one = waiting(cast, "other", status=Status.SUCCEEDED)
+        attempt = Attempt.objects.create(run=one, number=1, fence=one.next_fence(), world_size=1)
+        made_at = attempt.created_at.timestamp() - 150 - 20 * place
+        document = {"made_at": made_at, "at": made_at + 150, "low": made_at + 100, "high": made_at + 200}
+        first_told = {**document, "played_s": 150.0}
+        Run.objects.filter(pk=one.pk).update(predicted_start={**document, "first": first_told})
+    cache.delete(f"predicted-starts:{cast.cluster.pk}")
+    predict_starts(cast.cluster.pk, now)
+    told.refresh_from_db()
+    assert (later := told.start_prediction) is not None
+    assert later.first == first.first, "what it was told first is kept"
+    assert 1_900 < later.high - now.timestamp() < 2_200, "600 s, of which the worst was 530 / 150"
+    assert [
+        sum(one) for one in zip(*((one.is_near, one.is_inside) for one in outcomes_of(cast.cluster)), strict=True)
+    ] == [4, 3]
 
 
 def test_of_runs_that_nobody_can_tell_the_length_of_nobody_says_when_the_next_starts(cast: Cast, mate: Api) -> None:

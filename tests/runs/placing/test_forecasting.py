@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from runs.placing.fitting import Request, Room
 from runs.placing.forecasting import Hold, starts
-from runs.placing.spans import Span, same, span_of
+from runs.placing.spans import Outcome, Span, corrected, same, span_of
 
 
 def room(name: str, slots: int = 2, free: int = 0) -> Room:
@@ -59,3 +61,35 @@ def test_what_is_left_follows_from_runs_that_took_longer_than_it_has_so_far() ->
     assert span_of([10.0, 20.0]) is None
     assert span_of([10.0, 20.0, 30.0], elapsed=15.0) == Span(6.0, 10.0, 14.0, (5.0, 15.0))
     assert span_of([10.0, 20.0, 30.0], elapsed=100.0) == Span(10.0, 50.0, 200.0), "it has outlived them all"
+
+
+def outcomes(number: int, came: Callable[[int], float], high: float = 200.0) -> list[Outcome]:
+    return [Outcome(100.0, 100.0, 50.0, high, came(place)) for place in range(number)]
+
+
+def test_few_outcomes_correct_nothing() -> None:
+    assert corrected(same(100.0), outcomes(19, lambda _: 500.0)) == same(100.0)
+
+
+def test_a_band_is_as_wide_as_four_of_five_outcomes_of_predictions_like_it() -> None:
+    past = outcomes(40, lambda place: 100.0 + 10 * place, high=400.0)  # 31 of 40 are inside
+    low, expected, high, _ = corrected(Span(990.0, 1000.0, 1010.0), past)
+    assert (round(low, -2), round(high, -2)) == (1400.0, 4500.0)
+    assert low == expected, "what is expected lies in the band"
+
+
+def test_where_bands_missed_too_often_they_become_wider() -> None:
+    few, many = (
+        corrected(same(100.0), outcomes(100, lambda place: 10.0 * place, high=high)) for high in (990.0, 300.0)
+    )
+    assert many.low < few.low < few.high < many.high
+
+
+def test_predictions_unlike_it_say_nothing_of_it() -> None:
+    long = [Outcome(1e5, 1e5, 1e5, 1e5, 5e5)] * 100
+    assert corrected(same(100.0), outcomes(40, lambda _: 100.0) + long).high == 100.0
+
+
+def test_an_outcome_is_near_within_a_minute_or_a_tenth_of_the_wait() -> None:
+    told = [Outcome(0, expected, 0, 0, came).is_near for expected, came in ((0, 60), (0, 61), (900, 1000), (899, 1000))]
+    assert told == [True, False, True, False]
