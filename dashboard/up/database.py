@@ -53,8 +53,9 @@ def set_up_django() -> None:
         raise CannotStart(str(error)) from error
 
 
-def open_database(*, is_restored: bool = False) -> int:
-    """Reach every database and migrate what is not up to date. Returns how many migrations were applied.
+def open_database(*, is_restored: bool = False, only_look: bool = False) -> int:
+    """Reach every database and migrate what is not up to date. Returns how many migrations were applied, or would be
+    where it is to ``only_look``.
 
     Whoever was erased and came back with an older database is erased again; ``is_restored``: the caller does that."""
     from django.core.management import call_command
@@ -75,11 +76,11 @@ def open_database(*, is_restored: bool = False) -> int:
         executor = MigrationExecutor(connection)
         leaves = [leaf for leaf in executor.loader.graph.leaf_nodes() if router.allow_migrate(alias, leaf[0])]
         plan = executor.migration_plan(leaves)
-        if plan:  # the command itself takes half a second to find out that there is nothing to do
+        num_applied += len(plan)
+        if plan and not only_look:  # the command itself takes half a second to find out that there is nothing to do
             only = [label for label, _ in leaves] if len(leaves) == 1 else []  # of the metrics' file: seconds less
             call_command("migrate", *only, database=alias, interactive=False, verbosity=0)
-            num_applied += len(plan)
-    if not is_restored:
+    if not (is_restored or only_look):
         erase_again()
     return num_applied
 

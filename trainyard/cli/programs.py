@@ -12,6 +12,8 @@ from trainyard.shadow import variables
 
 PROGRAMS = {
     "up": ("dashboard.up", "start Trainyard on this machine"),
+    "serve": ("dashboard.serve", "run one process of the site: web, control or ingest"),
+    "migrate": ("dashboard.serve migrate", "bring the databases up to date, before `serve`"),
     "node": ("workers.node", "start a node worker (--join TOKEN --server URL on another machine)"),
     "doctor": ("dashboard.doctor", "say what keeps nodes from the server, or a cluster from training (--cluster NAME)"),
     "tls": ("dashboard.tls", "make, show, renew and rotate the server's certificates"),
@@ -23,7 +25,8 @@ PROGRAMS = {
 
 # Needs of each beside the client. `up` starts local nodes, too; recipes say themselves what they lack.
 NEEDS = {
-    "up": ("server", "node"), "node": ("node",), "backup": ("server",), "restore": ("server",),
+    "up": ("server", "node"), "serve": ("server",), "migrate": ("server",), "node": ("node",),
+    "backup": ("server",), "restore": ("server",),
     "doctor": ("server", "node"), "tls": ("server",), "sign-in-link": ("server",), "manage": ("server",),
 }  # fmt: skip
 
@@ -32,12 +35,12 @@ def become(command: str, words: list[str]) -> int:
     """Replace this process by the program of ``command``. Returns only where that cannot be done."""
     sys.stdout.flush()
     sys.stderr.flush()
-    module, _ = PROGRAMS[command]
+    module, *first = PROGRAMS[command][0].split()
     for extra in NEEDS[command]:
         if sentence := lacking(f"trainyard {command}", extra):
             print(sentence, file=sys.stderr)
             return 1
-    os.execv(sys.executable, [sys.executable, "-m", module, *words])  # never returns
+    os.execv(sys.executable, [sys.executable, "-m", module, *first, *words])  # never returns
 
 
 NOT_FOUND = 127

@@ -1,0 +1,79 @@
+"""`trainyard serve web|control|ingest`: one process of the site in the foreground, for systemd, containers and several
+machines. `trainyard migrate`: bring the databases up to date, once before them. `trainyard up` is all of it on one
+machine."""
+
+import argparse
+import os
+import sys
+
+from dashboard.home import home_path, serves_tls
+from dashboard.http import hosts
+from dashboard.up import checks, database, programs
+from dashboard.up.checks import CannotStart
+from dashboard.up.children import Program
+
+NOT_ENOUGH = (
+    "REDIS_URL is not set: web, control and ingest need one Valkey, or Redis, that all of them and the nodes reach."
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="trainyard serve", description="One process of the site, in the foreground.")
+    parser.add_argument("process", choices=("web", "control", "ingest", "migrate"))
+    parser.add_argument("--shard", type=int, default=0, help="of ingest: which of INGEST_SHARDS it is, from 0")
+    options = parser.parse_args(arguments)
+    os.umask(0o077)
+    try:
+        checks.prepare_home(home_path())
+        checks.refuse_unfinished_restore(home_path())
+        database.set_up_django()
+        if options.process == "migrate":
+            return migrate()
+        if not os.environ.get("REDIS_URL"):
+            raise CannotStart(NOT_ENOUGH)
+        if behind := database.open_database(only_look=True):
+            raise CannotStart(f"The database lacks {behind} migrations of this version: run `trainyard migrate` first.")
+        program = _program(options.process, options.shard)
+    except CannotStart as error:
+        print(error, file=sys.stderr)
+        return 1
+    given = os.environ | {name: value for name, value in program.environment.items() if value is not None}
+    os.execve(program.command[0], program.command, given)
+
+
+def migrate() -> int:
+    """Bring the databases up to date; the first time, make the first person, who `trainyard sign-in-link` lets in."""
+    num_applied = database.open_database()
+    print(f"{num_applied} migrations were applied. {database.owner()} may sign in: see `trainyard sign-in-link`.")
+    return 0
+
+
+def _program(process: str, shard: int) -> Program:
+    if process == "control":
+        return programs.control()
+    if process == "ingest":
+        return programs.ingest(_known_shard(shard))
+    from dashboard.frontend.storage import collect
+
+    collect()
+    home, host = home_path(), os.environ.get("HOST") or "127.0.0.1"
+    listener = checks.listen(host, checks.number("PORT", 8000, 65535))
+    listeners = [listener]
+    if os.environ.get("PROXY_PORT"):
+        listeners.append(checks.listen(host, checks.number("PROXY_PORT", 0, 65535), variable="PROXY_PORT"))
+    print(f"web serves {hosts.url(host, listener.getsockname()[1], is_tls=serves_tls(home))}", flush=True)
+    program = programs.web(*listeners, is_tls=serves_tls(home))
+    for one in listeners:
+        os.set_inheritable(one.detach(), True)
+    return program
+
+
+def _known_shard(shard: int) -> int:
+    most = database.num_shards()
+    if not 0 <= shard < most:
+        raise CannotStart(f"--shard is {shard}; INGEST_SHARDS makes it 0 to {most - 1}.")
+    return shard
+
+
+if __name__ == "__main__":
+    sys.exit(main())
