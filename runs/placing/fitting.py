@@ -144,6 +144,7 @@ def fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]
                 room.node in request.avoided,
                 room.node not in request.before,
                 room.is_cold,
+                _fragments(room, len(free[room.node]), request.slots_per_node),
                 len(free[room.node]),
                 room.name,
             )
@@ -152,6 +153,12 @@ def fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]
         parts = tuple(Part(room.node, free[room.node][: request.slots_per_node]) for room in chosen)
         return Placed(request.run, kind, parts)
     return None
+
+
+def _fragments(room: Room, num_free: int, taken: int) -> int:
+    """Return by how many the partly used nodes become more: 1 for an idle node of which something is left, -1 for one
+    that is used and becomes full."""
+    return (num_free > taken) - (num_free < room.num_slots)
 
 
 def is_usable(room: Room, request: Request) -> bool:
