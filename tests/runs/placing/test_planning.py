@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from runs.actions import submit_run
 from runs.models import Dataset, HeldSlot, Run
 from runs.placing import planning
+from runs.placing.fitting import Waiting
 from runs.placing.planning import (
     costs,
     data_facts,
@@ -18,7 +20,9 @@ from runs.placing.planning import (
     known_rates,
     likely_nodes,
     node_facts,
+    rooms_of,
 )
+from runs.placing.queue import forecast, request_of, requests_of, waiting_runs
 from runs.records.metrics.models import Fact
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
@@ -73,6 +77,23 @@ def test_a_run_would_be_placed_where_scheduling_would_place_it(cast: Cast) -> No
     nodes = [make_node(cast.cluster, name) for name in ("c", "a", "b")]
     assert [node.name for node in likely_nodes(recipe(resources={"nodes": 2}), nodes)] == ["a", "b"]
     assert likely_nodes(recipe(resources={"nodes": 4}), nodes) == []
+
+
+def test_what_a_run_needs_is_read_of_its_row_and_where_nodes_stand_of_their_labels(cast: Cast) -> None:
+    cast.cluster.topology = ["switch", "rack"]
+    cast.cluster.save()
+    nodes = [
+        make_node(cast.cluster, name, inventory={**CPU, "labels": {"rack": rack, "switch": "s1"}})
+        for name, rack in (("a", "r1"), ("b", "r2"), ("c", "r2"))
+    ]
+    assert [one.place for one in rooms_of(nodes, timezone.now())] == [("s1", "r1"), ("s1", "r2"), ("s1", "r2")]
+    assert [node.name for node in likely_nodes(recipe(resources={"nodes": 2}), nodes)] == ["b", "c"]
+    run = submit_run(actor=cast.mate, document=spec(resources={"labels": {"rack": "r3"}, "cpus": 2}))
+    (request,) = requests_of(waiting_runs(cast.cluster))
+    assert request.needs == request_of(run.pk, run.spec).needs
+    assert request.needs and (request.needs.labels, request.needs.cpus) == ((("rack", "r3"),), 2)
+    answer = forecast(cast.cluster, run.spec, rooms_of(nodes, timezone.now()), timezone.now())
+    assert isinstance(answer, Waiting) and "this run needs label rack=r3: no node here has one" in answer.sentence
 
 
 def test_rates_that_nobody_measured_are_the_usual_ones(cast: Cast) -> None:
