@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from trainyard.contract.machines import Inventory
 from trainyard.grouping import grouped
-from trainyard.spec.needs import Needs
+from trainyard.spec.needs import Needs, lacking
 
 CPU, GPU, AUTO = "cpu", "gpu", "auto"
 
-Shape = tuple[int, int, str, bool, Needs | None]
+Shape = tuple[int, int, str, bool, object]
+Costs = Mapping[str, tuple[int, ...]]  # what there is against each node, the weightiest first
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Request:
 
     @property
     def shape(self) -> Shape:
-        return self.num_nodes, self.slots_per_node, self.accelerator, self.in_container, self.needs
+        needs = self.needs and (self.needs.gpu, self.needs.memory_bytes, self.needs.cpus, self.needs.labels)
+        return self.num_nodes, self.slots_per_node, self.accelerator, self.in_container, needs
 
 
 @dataclass(frozen=True)
@@ -160,13 +162,14 @@ def fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]
 def _chosen(request: Request, fitting: list[Room], free: Mapping[str, int]) -> list[Room]:
     """Return which of the nodes that fit the run gets: those of its last attempt, else those nearest to each other."""
     needs, count, taken = request.needs or Needs(), request.num_nodes, request.slots_per_node
-    costs = {  # what there is against each, the weightiest first
+    costs = {
         room.node: (
             room.node in request.avoided,
             room.node not in request.before,
-            needs.num_missed(room.machine),
+            len(lacking(needs.preferred, room.machine)),
             room.is_cold,
             (free[room.node] > taken) - (free[room.node] < room.num_slots),  # partly used nodes, more or fewer
+            len(needs.fetched(room.machine)),
         )
         for room in fitting
     }
@@ -178,9 +181,7 @@ def _chosen(request: Request, fitting: list[Room], free: Mapping[str, int]) -> l
     return _nearest(own, count, num_near, costs, len(fitting[0].place) - 1)
 
 
-def _nearest(
-    rooms: list[Room], count: int, num_near: int, costs: Mapping[str, tuple[int, ...]], level: int
-) -> list[Room]:
+def _nearest(rooms: list[Room], count: int, num_near: int, costs: Costs, level: int) -> list[Room]:
     """Return so many of the rooms, which come best first, in as few places of the level as can be, and within these in
     as few of the next nearer one. Of each place there are ``num_near``, or a multiple of it, where that can be. Of
     places that are alike the smallest is taken: large ones stay for others."""

@@ -18,12 +18,15 @@ from runs.placing.scheduling import place
 from runs.records.metrics.progress import facts_of
 from runs.values.status import Status
 from trainyard import planner
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.contract.facts import EstimateDocument
 from trainyard.contract.machines import PODMAN, Cpu
+from trainyard.formats.figures import size
+from trainyard.formats.words import counted
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Proposal, Rates
 from trainyard.planner.roofline import find_link
 from trainyard.spec import RecipeSpec, Spec, parse_spec
+from trainyard.spec.needs import Needs, needs_of
 
 BENCHMARK = "communication-benchmark"
 RATES = "rates"  # the fact that a benchmark's rank 0 reports
@@ -226,6 +229,19 @@ def room_of(node: Node, levels: Sequence[str]) -> Room:
         is_cold=machine.is_warm is False, runs_containers=runs_containers(node),
         place=tuple((machine.labels or {}).get(level, "") for level in levels),
     )  # fmt: skip
+
+
+def would_travel(spec: SpecDocument, nodes: Sequence[Node], others: Sequence[Node] = ()) -> str:
+    """Say how much the nodes would have to fetch, where that is known; ``others`` may know the size of an image."""
+    needs, machines = needs_of(spec) or Needs(), [node.machine for node in nodes]
+    sizes = {key: number for node in (*others, *nodes) for key, number in (node.machine.kept or {}).items()}
+    if needs.kept and (dataset := (spec["task"].get("data") or {}).get("dataset")):
+        found = Dataset.objects.filter(project__name=spec["project"], name=dataset).first()
+        sizes[needs.kept[0]] = (found and found.size_bytes) or 0
+    parts = [sum(sizes.get(key, 0) for key in needs.fetched(machine)) for machine in machines]
+    if not sum(parts) or any(machine.kept is None for machine in machines):
+        return ""
+    return f"{size(sum(parts))} would travel to {sum(map(bool, parts))} of {counted(len(nodes), 'node')}."
 
 
 def _divided(num_shares: int, taken: set[int]) -> DividedSlot:

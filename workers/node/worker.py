@@ -261,7 +261,7 @@ class NodeWorker:
 
     def _send_status(self) -> None:
         key = up_key(self._config.id)
-        self._inventory.is_warm = self._zygote.is_ready
+        self._inventory.is_warm, self._inventory.kept = self._zygote.is_ready, self._environments.kept
         status = NodeStatus(
             at=time.time(),
             node=self._config.id,

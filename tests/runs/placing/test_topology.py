@@ -12,7 +12,7 @@ from runs.placing.fitting import Placed, Request, Room, Waiting
 from runs.placing.scheduling import place
 from trainyard.contract.machines import Cpu, Gpu, Inventory
 from trainyard.spec import parse_spec
-from trainyard.spec.needs import Needs, needs_of
+from trainyard.spec.needs import Needs, key_of, needs_of
 
 
 def room(name: str, where: str = "", slots: int = 8, *, free: int | None = None, **changes: Any) -> Room:
@@ -233,3 +233,43 @@ def test_one_that_needs_another_kind_passes_it_only_where_it_does_not_delay_it()
     there = [room("a", machine=A100), room("b", machine=H100, free=0, ends=dict.fromkeys(range(8), 60.0))]
     first, other = gang(1, needs=Needs(gpu=("H100",))), Request("other", 1, 8, "gpu", needs=Needs(gpu=("A100",)))
     assert [type(one) for one in place("lab", [first, other], there)] == [Waiting, Placed]
+
+
+def has(*keys: str) -> Inventory:
+    return Inventory(kept=dict.fromkeys(keys, 0))
+
+
+def test_a_node_that_has_the_data_comes_before_its_like_behind_fragments_and_topology() -> None:
+    reads = gang(1, needs=Needs(kept=("p/data", "p/image")))
+    assert nodes_of(reads, [room("a"), room("b", machine=has("p/data"))]) == ["b"]
+    assert nodes_of(reads, [room("a", machine=has("p/data")), room("b", machine=has("p/data", "p/image"))]) == ["b"]
+    assert nodes_of(reads, [room("a"), room("b", machine=has("other/data"))]) == ["a"], "of another project"
+    small = Request("run", 1, 2, "gpu", needs=reads.needs)
+    assert nodes_of(small, [room("a", free=2), room("b", machine=has("p/data"))]) == ["a"], "which becomes full"
+    two = gang(2, needs=reads.needs)
+    there = [*rooms(s1r1=2), room("c", "s2 r2", machine=has("p/data")), room("d", "s3 r3", machine=has("p/data"))]
+    assert nodes_of(two, there) == ["s1r1-0", "s1r1-1"], "they are near to each other"
+    alike = [*rooms(s1r1=2), room("c", "s2 r2"), room("d", "s2 r2", machine=has("p/data"))]
+    assert nodes_of(two, alike) == ["c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("location", "is_kept"),
+    [("s3://bucket/rows.csv", True), ("https://a.example/rows.csv", True), ("/data/rows.csv", False),
+     ("file:///data/rows.csv", False)],
+)  # fmt: skip
+def test_data_of_a_url_is_kept_by_nodes(location: str, is_kept: bool) -> None:
+    task = {"recipe": "tabular", "data": {"source": "csv", "location": location}}
+    needs = needs_of(parse_spec({"name": "x", "project": "p", "task": task}).resolved())
+    assert (needs.kept if needs else ()) == ((f"p/{key_of(location)}",) if is_kept else ())
+
+
+def test_an_image_is_known_by_what_the_spec_asks_for_and_a_long_queue_of_others_has_one_shape() -> None:
+    def asked(image: str) -> Needs | None:
+        environment = {"container": image}
+        document = {"name": "x", "project": "p", "task": {"script": "a.py"}, "environment": environment}
+        return needs_of(parse_spec(document).resolved())
+
+    one, other = asked("registry.example/a:1"), asked("registry.example/b:1")
+    assert one and other and one.kept != other.kept and one == asked("registry.example/a:1")
+    assert gang(1, needs=one).shape == gang(1, needs=other).shape

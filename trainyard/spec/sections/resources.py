@@ -1,7 +1,6 @@
 """Part of the cluster that a run takes: on a number of nodes, or on as many of a range as are free."""
 
 import re
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
@@ -45,11 +44,6 @@ def bytes_of(size: str) -> int:
     if size and not found:
         raise ValueError(f"must be a size such as 64 GiB or 500 GB, not {show(size)}")
     return round(float(found[1]) * (1024 if found[3] else 1000) ** ("KMGT".index(found[2]) + 1)) if found else 0
-
-
-def _readable(read: Callable[[str], object]) -> AfterValidator:
-    """Keep the text as it was typed, if ``read`` takes it."""
-    return AfterValidator(lambda value: (read(value), value)[1])
 
 
 def _labels(value: dict[str, str]) -> dict[str, str]:
@@ -101,11 +95,11 @@ class Resources(Part):
     accelerator: Literal["auto", "cpu", "gpu"] = where_field(
         "auto", "Accelerator", "auto takes GPUs where the nodes have them."
     )
-    gpu: Annotated[str, Field(max_length=200), _readable(kinds_in)] = where_field(
+    gpu: Annotated[str, Field(max_length=200), AfterValidator(lambda value: (kinds_in(value), value)[1])] = where_field(
         "", "Kinds of GPU", "Of each node, such as H100, or any of several: H100|A100.", advanced=True
     )
-    memory_per_node: Annotated[str, Field(max_length=20), _readable(bytes_of)] = where_field(
-        "", "Memory per node", "That each node has at least, such as 64 GiB.", advanced=True
+    memory_per_node: Annotated[str, Field(max_length=20), AfterValidator(lambda value: (bytes_of(value), value)[1])] = (
+        where_field("", "Memory per node", "That each node has at least, such as 64 GiB.", advanced=True)
     )
     cpus: int = where_field(0, "Cores per node", "That each node has at least.", advanced=True, within=(0, 4_096))
     labels: Labels = where_field({}, "Labels of nodes", "That each node has, such as pool: fast.", advanced=True)
