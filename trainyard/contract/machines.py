@@ -11,7 +11,7 @@ from trainyard.contract.limits import MAX_SLOTS
 
 PODMAN = "podman"  # among the tools of a node whose ranks can run in containers
 MAX_PEERS = 32  # other nodes to which one node tries connections
-MAX_KEPT = 1_000  # things that a node names of those that it keeps for runs
+MAX_KEPT = 200  # things that a node names of those that it keeps for runs
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")  # a name or value of a node's label
 
 

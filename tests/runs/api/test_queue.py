@@ -199,3 +199,9 @@ def test_a_cluster_has_a_topology(cast: Cast, owner: Api) -> None:
         answer = owner("PATCH", path, {"topology": bad})
         assert answer.status_code == 422 and "topology" in answer.content.decode(), bad
     assert owner("PATCH", path, {"topology": []}).json()["topology"] == []
+
+
+def test_what_a_node_keeps_for_projects_is_shown_to_nobody(cast: Cast, owner: Api) -> None:
+    node = make_node(cast.cluster, inventory={"labels": {"rack": "r7"}, "kept": {"secret-project/0123": 1}})
+    answer = owner("GET", f"/nodes/{node.pk}")
+    assert answer.json()["inventory"] == {"labels": {"rack": "r7"}} and "secret-project" not in answer.content.decode()

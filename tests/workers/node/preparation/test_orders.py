@@ -166,7 +166,10 @@ def test_a_node_whose_warm_process_starts_is_not_ready(tmp_path: Path, source: S
     assert standby.status() == {"one": WARMING}
 
 
-def test_the_node_says_what_it_keeps_and_a_script_cannot_name_anything_else(tmp_path: Path) -> None:
+def test_the_node_says_what_it_keeps_and_a_script_cannot_name_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CONTAINERS", "off")
     environments = Environments(tmp_path, NO_ISOLATION)
     assert environments.kept is None, "nobody has looked"
     store = EnvironmentStore(tmp_path)
