@@ -141,8 +141,8 @@ def _policy(name: str) -> str:
 def _levels(names: Sequence[str]) -> list[str]:
     """Raises ValidationError."""
     if len(names) > MAX_LEVELS or len(set(names)) < len(names) or not all(map(LABEL.fullmatch, names)):
-        shown = ", ".join(names)[:80]
-        raise ValidationError({"topology": [f"{shown!r} are not up to {MAX_LEVELS} names of labels, each once."]})
+        words = f"{', '.join(names)[:80]!r} are not up to {MAX_LEVELS} names of labels, each once."
+        raise ValidationError({"topology": [words]})
     return list(names)
 
 

@@ -1,12 +1,11 @@
 """Levels of a cluster's topology, and what runs need beside slots."""
 
-from django.db import migrations
-from django.db.models import JSONField
+from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
     dependencies = (("runs", "0069_the_queue"),)
     operations = (
-        migrations.AddField("cluster", "topology", JSONField(blank=True, default=list)),
-        migrations.AddField("run", "needs", JSONField(editable=False, null=True)),
+        migrations.AddField("cluster", "topology", models.JSONField(blank=True, default=list)),
+        migrations.AddField("run", "needs", models.JSONField(editable=False, null=True)),
     )

@@ -1,6 +1,6 @@
 """Requests of runs, the rooms of nodes, and which of these hold which of those. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trainyard.contract.machines import Inventory
@@ -10,7 +10,7 @@ from trainyard.spec.needs import Needs, lacking
 CPU, GPU, AUTO = "cpu", "gpu", "auto"
 
 Shape = tuple[int, int, str, bool, object]
-Costs = Mapping[str, tuple[int, ...]]  # what there is against each node, the weightiest first
+Cost = Callable[["Room"], tuple[int, ...]]  # what there is against a node, the weightiest first
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Room:
 
     def area(self, level: int) -> tuple[str, ...]:
         """Return its place of the level with all around it; where it has none the next nearer one, else the node."""
-        return next((self.place[one:] for one in range(level, -1, -1) if self.place[one]), (self.node,))
+        return (self.node,) if level < 0 else self.place[level:] if self.place[level] else self.area(level - 1)
 
 
 @dataclass(frozen=True)
@@ -152,36 +152,38 @@ def fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]
         ]
         if len(fitting) < request.num_nodes:
             continue
-        chosen = _chosen(request, fitting, {room.node: len(free[room.node]) for room in fitting})
+        chosen = _chosen(request, fitting, free)
         chosen.sort(key=lambda room: (room.place[::-1], room.name))  # ranks in a row have nodes near to each other
         parts = tuple(Part(room.node, free[room.node][: request.slots_per_node]) for room in chosen)
         return Placed(request.run, kind, parts)
     return None
 
 
-def _chosen(request: Request, fitting: list[Room], free: Mapping[str, int]) -> list[Room]:
+def _chosen(request: Request, fitting: list[Room], free: Mapping[str, tuple[int, ...]]) -> list[Room]:
     """Return which of the nodes that fit the run gets: those of its last attempt, else those nearest to each other."""
-    needs, count, taken = request.needs or Needs(), request.num_nodes, request.slots_per_node
-    costs = {
-        room.node: (
+    needs, count, taken = request.needs, request.num_nodes, request.slots_per_node
+
+    def cost(room: Room) -> tuple[int, ...]:
+        num_free = len(free[room.node])
+        return (
             room.node in request.avoided,
             room.node not in request.before,
-            len(lacking(needs.preferred, room.machine)),
+            len(lacking(needs.preferred, room.machine)) if needs else 0,
             room.is_cold,
-            (free[room.node] > taken) - (free[room.node] < room.num_slots),  # partly used nodes, more or fewer
-            len(needs.fetched(room.machine)),
+            (num_free > taken) - (num_free < room.num_slots),  # partly used nodes, more or fewer
+            len(needs.fetched(room.machine)) if needs else 0,
+            num_free,
         )
-        for room in fitting
-    }
-    fitting.sort(key=lambda room: (*costs[room.node], free[room.node], room.name))
-    own = [room for room in fitting if room.node not in request.avoided]
-    if count == 1 or not fitting[0].place or fitting[0].node in request.before or len(own) < count:
+
+    fitting.sort(key=lambda room: (cost(room), room.name))
+    if count == 1 or not fitting[0].place or fitting[0].node in request.before:
         return fitting[:count]
-    num_near = needs.num_near if count % needs.num_near == 0 else 1
-    return _nearest(own, count, num_near, costs, len(fitting[0].place) - 1)
+    own = [room for room in fitting if room.node not in request.avoided]
+    num_near = needs.num_near if needs and count % needs.num_near == 0 else 1
+    return _nearest(own if len(own) >= count else fitting[:count], count, num_near, cost, len(fitting[0].place) - 1)
 
 
-def _nearest(rooms: list[Room], count: int, num_near: int, costs: Costs, level: int) -> list[Room]:
+def _nearest(rooms: list[Room], count: int, num_near: int, cost: Cost, level: int) -> list[Room]:
     """Return so many of the rooms, which come best first, in as few places of the level as can be, and within these in
     as few of the next nearer one. Of each place there are ``num_near``, or a multiple of it, where that can be. Of
     places that are alike the smallest is taken: large ones stay for others."""
@@ -193,14 +195,14 @@ def _nearest(rooms: list[Room], count: int, num_near: int, costs: Costs, level: 
 
     def weight(chosen: list[Room]) -> list[int]:
         spread = [len({room.area(nearer) for room in chosen}) for nearer in range(level - 1, -1, -1)]
-        return spread + [sum(one) for one in zip(*(costs[room.node] for room in chosen), strict=True)]
+        return spread + [sum(one) for one in zip(*map(cost, chosen), strict=True)]
 
     found: list[Room] = []
     while not (whole := [one for one in areas if len(one) >= count - len(found)]):
         largest = max(areas, key=lambda one: len(one) // num_near)
         areas = [one for one in areas if one is not largest]
-        found += _nearest(largest, len(largest) // num_near * num_near, num_near, costs, level - 1)
-    return found + min((_nearest(one, count - len(found), num_near, costs, level - 1) for one in whole), key=weight)
+        found += _nearest(largest, len(largest) // num_near * num_near, num_near, cost, level - 1)
+    return found + min((_nearest(one, count - len(found), num_near, cost, level - 1) for one in whole), key=weight)
 
 
 def is_usable(room: Room, request: Request) -> bool:

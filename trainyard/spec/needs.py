@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
 
 import msgspec
 
@@ -27,7 +26,7 @@ class Needs(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def missing(self, machine: Inventory) -> list[str]:
         """Return what the machine has not, in words. What nobody knows of it, it has not."""
-        names = [tokens_of(gpu.name or "") for gpu in machine.gpus or []]
+        names = [tokens_of(name) for name in {gpu.name or "" for gpu in machine.gpus or []}]
         found = [f"label {name}={value}" for name, value in lacking(self.labels, machine)]
         if self.gpu and not (names and all(any(tokens_of(kind) <= name for kind in self.gpu) for name in names)):
             found.append(" or ".join(self.gpu))  # H100 is in "NVIDIA H100 80GB HBM3", and A10 not in "NVIDIA A100"
@@ -42,7 +41,7 @@ class Needs(msgspec.Struct, frozen=True, omit_defaults=True):
         return [key for key in self.kept if key not in (machine.kept or {})]
 
 
-def lacking(labels: Sequence[tuple[str, str]], machine: Inventory) -> list[tuple[str, str]]:
+def lacking(labels: tuple[tuple[str, str], ...], machine: Inventory) -> list[tuple[str, str]]:
     return [(name, value) for name, value in labels if (machine.labels or {}).get(name) != value]
 
 

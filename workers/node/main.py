@@ -115,7 +115,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "--label",
         type=label,
         action="append",
-        dest="labels",
         default=[],
         metavar="NAME=VALUE",
         help="a label of this node, such as rack=r7: where it stands, or what runs may ask for; may be given again",
@@ -163,7 +162,7 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> node_con
         name=name,
         address=options.address or address_towards(server),
         slots=options.slots,
-        inventory=take_inventory(home, options.slots, dict(options.labels)),
+        inventory=take_inventory(home, options.slots, dict(options.label)),
         version=__version__,
         attempt=options.for_attempt,
     )
@@ -187,7 +186,7 @@ def serve(
     with it.
     """
     attempt, grace_s = options.for_attempt, options.grace
-    node = NodeWorker(config, home, address, isolation, options.slots, dict(options.labels), sends_all=bool(attempt))
+    node = NodeWorker(config, home, address, isolation, options.slots, dict(options.label), sends_all=bool(attempt))
     departure = Departure(node, attempt, home, grace_s) if attempt else None
     if departure is not None:
         signal.signal(NOTICE, departure.take_notice)

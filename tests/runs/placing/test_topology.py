@@ -43,7 +43,7 @@ def nodes_of(request: Request, found: list[Room]) -> list[str]:
 @pytest.mark.parametrize(
     ("there", "number", "expected"),
     [
-        (rooms(s1r1=1, s2r1=2, s3r2=2), 2, "s2r1-0 s2r1-1"),  # one switch, and not the first two nodes
+        (rooms(s1r1=1, s2r1=2, s3r2=4), 2, "s2r1-0 s2r1-1"),  # one switch, and not the first two nodes
         (rooms(s1r1=4, s2r2=2), 2, "s2r2-0 s2r2-1"),  # the smallest that is enough: the large one stays whole
         (rooms(s1r1=1, s2r1=1, s3r2=1, s4r3=1), 2, "s1r1-0 s2r1-0"),  # no switch has two: one rack
         (rooms(s1r1=1, s2r1=1, s3r2=2, s4r2=1), 2, "s3r2-0 s3r2-1"),  # a switch before a smaller rack

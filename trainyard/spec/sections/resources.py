@@ -1,6 +1,7 @@
 """Part of the cluster that a run takes: on a number of nodes, or on as many of a range as are free."""
 
 import re
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
@@ -34,8 +35,9 @@ def kinds_in(gpu: str) -> tuple[str, ...]:
     return kinds
 
 
-def tokens_of(name: str) -> set[str]:
-    return set(re.findall(r"[a-z0-9]+", name.lower()))
+@lru_cache(1_000)
+def tokens_of(name: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z0-9]+", name.lower()))
 
 
 def bytes_of(size: str) -> int:
@@ -96,7 +98,7 @@ class Resources(Part):
         "auto", "Accelerator", "auto takes GPUs where the nodes have them."
     )
     gpu: Annotated[str, Field(max_length=200), AfterValidator(lambda value: (kinds_in(value), value)[1])] = where_field(
-        "", "Kinds of GPU", "Of each node, such as H100, or any of several: H100|A100.", advanced=True
+        "", "Kinds of GPU", "Of each node, such as H100; of several with bars between any will do.", advanced=True
     )
     memory_per_node: Annotated[str, Field(max_length=20), AfterValidator(lambda value: (bytes_of(value), value)[1])] = (
         where_field("", "Memory per node", "That each node has at least, such as 64 GiB.", advanced=True)
