@@ -26,12 +26,12 @@ from runs.serving.certificates import pin
 from runs.tasks import schedule_soon
 from runs.values.refused import Refused
 from trainyard.contract.base import JsonObject
-from trainyard.contract.machines import sandbox_level
+from trainyard.contract.machines import LABEL, sandbox_level
 from trainyard.spec.sections.log_rules import read_rules
 
 TOKEN_LIFE = timedelta(hours=24)
 LOCAL = "local"
-MAX_PRICE = 1_000_000
+MAX_PRICE, MAX_LEVELS = 1_000_000, 5
 
 
 def create_cluster(
@@ -60,10 +60,10 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
     """Change name, region, labels, spares, interactive, the least sandbox level, the order of the queue, the half-life
-    of use, the price of a slot-hour, the engine's settings, the rules of the log or the projects (names or ids) that
-    may use it: what trains there goes on as it started, and what waits is not placed. What is not named stays, a label
-    or a setting too; one that is None goes, a setting to its default. A price below 0 is none. Raises ValidationError
-    for a bad value, SpecError for a rule that is none, Refused for a taken name."""
+    of use, the price of a slot-hour, the levels of the topology, the engine's settings, the rules of the log or the
+    projects (names or ids) that may use it: what trains there goes on as it started, and what waits is not placed. What
+    is not named stays, a label or a setting too; one that is None goes, a setting to its default. A price below 0 is
+    none. Raises ValidationError for a bad value, SpecError for a rule that is none, Refused for a taken name."""
     require_manager(actor, cluster)
     cluster = _changed(actor, cluster, changes)
     schedule_soon(cluster.pk)
@@ -81,6 +81,8 @@ def _changed(actor: User, cluster: Cluster, changes: Mapping[str, Any]) -> Clust
         cluster.isolation_minimum = _level(given["isolation_minimum"])
     if "scheduling" in given:
         cluster.scheduling = _policy(given["scheduling"])
+    if "topology" in given:
+        cluster.topology = _levels(given["topology"])
     if not 0.01 <= cluster.half_life_days <= 3650:
         raise ValidationError({"half_life_days": f"It is 0.01 to 3,650 days, not {cluster.half_life_days:g}."})
     if (price := cluster.slot_hour_price) is not None and not 0 <= price <= MAX_PRICE:
@@ -134,6 +136,14 @@ def _policy(name: str) -> str:
     if name not in POLICIES:
         raise ValidationError({"scheduling": [f"{name[:40]!r} is none of {', '.join(POLICIES)}."]})
     return name
+
+
+def _levels(names: Sequence[str]) -> list[str]:
+    """Raises ValidationError."""
+    if len(names) > MAX_LEVELS or len(set(names)) < len(names) or not all(map(LABEL.fullmatch, names)):
+        words = f"{', '.join(names)[:80]!r} are not up to {MAX_LEVELS} names of labels, each once."
+        raise ValidationError({"topology": [words]})
+    return list(names)
 
 
 def _set(actor: User, cluster: Cluster, document: JsonObject) -> None:

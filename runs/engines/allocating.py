@@ -8,6 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 
@@ -21,7 +22,7 @@ from runs.engines.machine_system import ExaminedSystem, SystemAway, origin_of
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
 from runs.placing.fitting import Room
-from runs.placing.planning import runs_containers
+from runs.placing.planning import room_of
 from runs.serving import broadcast
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.desired import DesiredAttempt
@@ -67,14 +68,10 @@ class AllocatingEngine(CeleryEngine, ABC):
         nodes = list(Node.objects.registered().filter(cluster=cluster))
         taken = dict(Placement.objects.filter(node__in=nodes).values_list("node_id", "attempt__allocation__problem"))
         return [
-            Room(
-                node=node.pk,
-                name=node.name,
-                num_slots=node.slots,
+            replace(
+                room_of(node, cluster.topology),
                 free=() if node.pk in taken else tuple(range(node.slots)),
-                accelerator=node.accelerator,
                 trouble=taken.get(node.pk) or "",
-                runs_containers=runs_containers(node),
             )
             for node in nodes
         ]

@@ -16,7 +16,7 @@ from runs.life import stopping
 from runs.models import Attempt, Cluster, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.changing import Change, Training, change_of
-from runs.placing.fitting import Room
+from runs.placing.fitting import Room, has_needed
 from runs.placing.policies import policy_of
 from runs.placing.preempting import Concession, SlotHolder, askable, make_room
 from runs.placing.queue import requests_of, waiting_runs
@@ -25,6 +25,7 @@ from runs.records.metrics.models import Telemetry
 from runs.values.refused import Refused
 from runs.values.status import Status, TransitionError, Wanted
 from trainyard.formats.words import counted, listed
+from trainyard.spec.needs import needs_of
 from trainyard.spec.sections.environment import has_container
 from trainyard.spec.sections.restarts import RestartRules
 
@@ -68,13 +69,15 @@ def training_of(attempt: Attempt, rooms: list[Room], now: datetime) -> Training:
     per_node, most = run.slots_per_node or 1, None
     if run.project.slots is not None:
         most = len(nodes) + (run.project.slots - held_by_project().get(run.project.name, 0.0)) // per_node
+    needs = needs_of(run.spec)
+    unfit = [room.node for room in rooms if not has_needed(room, needs)]
     return Training(
         run=run.pk,
         nodes=nodes,
         node_counts=tuple(one for one in run.allowed_counts if most is None or one <= max(most, len(nodes))),
         slots_per_node=per_node,
         accelerator=next((kinds[node] for node in nodes if node in kinds), ""),
-        left_out=frozenset(one.node for one in run.restarts.left_out_at(now.timestamp())),
+        left_out=frozenset([*unfit, *(one.node for one in run.restarts.left_out_at(now.timestamp()))]),
         in_container=has_container(run.spec),
     )
 

@@ -36,6 +36,7 @@ class Cluster(models.Model):
     # So many idle nodes prepare for the loss of another one: see runs.placing.spares.
     spares = models.PositiveIntegerField(default=1, validators=[MaxValueValidator(MAX_SPARES)])
     scheduling = models.CharField(max_length=40, default="fair-share")  # one of runs.placing.policies.POLICIES
+    topology = models.JSONField(default=list, blank=True)  # labels of nodes, near to far: switch, rack
     half_life_days = models.FloatField(default=7.0)  # in which the use of slots counts half: see runs.placing.shares
     slot_hour_price = models.FloatField(null=True, blank=True)  # in the currency of its owners
     # Whether members of its projects may run commands beside the ranks of their runs: see runs.rights.access.

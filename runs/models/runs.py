@@ -26,6 +26,7 @@ from runs.values.run_config import MAX_NOTES, RunDescription, clean_tags, why_no
 from runs.values.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
 from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
 from trainyard.spec import read_spec, usable_nodes
+from trainyard.spec.needs import needs_of
 from trainyard.spec.sections.environment import has_container
 from trainyard.spec.sections.resources import shares_of
 from trainyard.spec.values.durations import seconds_of
@@ -63,6 +64,7 @@ class Size(TypedDict, total=False):
     priority: int
     in_container: bool
     limit_s: float | None
+    needs: JsonObject | None
 
 
 def size_of(spec: SpecDocument) -> Size:
@@ -79,6 +81,7 @@ def size_of(spec: SpecDocument) -> Size:
         "priority": priority_of(spec.get("priority", "normal")),
         "in_container": has_container(spec),
         "limit_s": seconds_of(limit) if (limit := spec.get("limits", {}).get("time")) else None,
+        "needs": to_builtins(needs) if (needs := needs_of(spec)) else None,
     }
 
 
@@ -160,6 +163,7 @@ class Run(models.Model):
     num_steps = models.BigIntegerField(null=True, editable=False)  # of a recipe
     planned_s = models.FloatField(null=True, editable=False)  # that they take by the plan
     limit_s = models.FloatField(null=True, editable=False)
+    needs = models.JSONField(null=True, editable=False)  # beside slots: a Needs; None: nothing
     # When control thinks that it starts, or did when it waited: a StartPrediction.
     predicted_start = models.JSONField(null=True, editable=False)
 

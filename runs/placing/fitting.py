@@ -1,11 +1,16 @@
 """Requests of runs, the rooms of nodes, and which of these hold which of those. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+from trainyard.contract.machines import Inventory
+from trainyard.grouping import grouped
+from trainyard.spec.needs import Needs, lacking
 
 CPU, GPU, AUTO = "cpu", "gpu", "auto"
 
-Shape = tuple[int, int, str, bool]
+Shape = tuple[int, int, str, bool, object]
+Cost = Callable[["Room"], tuple[int, ...]]  # what there is against a node, the weightiest first
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Request:
     project: str = ""  # its name
     person: int | None = None  # who submitted it
     lasts_s: float | None = None  # as is expected; None: nobody can say
+    needs: Needs | None = None  # beside slots
 
     @property
     def num_slots(self) -> int:
@@ -38,7 +44,8 @@ class Request:
 
     @property
     def shape(self) -> Shape:
-        return self.num_nodes, self.slots_per_node, self.accelerator, self.in_container
+        needs = self.needs and (self.needs.gpu, self.needs.memory_bytes, self.needs.cpus, self.needs.labels)
+        return self.num_nodes, self.slots_per_node, self.accelerator, self.in_container, needs
 
 
 @dataclass(frozen=True)
@@ -66,10 +73,16 @@ class Room:
     trouble: str = ""  # a sentence: why an engine cannot free its machine now
     divided: Mapping[int, DividedSlot] = field(default_factory=dict)  # by the number of the slot
     ends: Mapping[int, float] = field(default_factory=dict)  # seconds until a held slot is expected to come free
+    machine: Inventory = field(default_factory=Inventory)
+    place: tuple[str, ...] = ()  # its switch, rack and so on: near to far; empty where its labels name none
 
     @property
     def is_usable(self) -> bool:
         return self.is_in_contact and not self.is_draining and not self.is_exposed
+
+    def area(self, level: int) -> tuple[str, ...]:
+        """Return its place of the level with all around it; where it has none the next nearer one, else the node."""
+        return (self.node,) if level < 0 else self.place[level:] if self.place[level] else self.area(level - 1)
 
 
 @dataclass(frozen=True)
@@ -139,19 +152,57 @@ def fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]
         ]
         if len(fitting) < request.num_nodes:
             continue
-        fitting.sort(
-            key=lambda room: (
-                room.node in request.avoided,
-                room.node not in request.before,
-                room.is_cold,
-                len(free[room.node]),
-                room.name,
-            )
-        )
-        chosen = sorted(fitting[: request.num_nodes], key=lambda room: room.name)
+        chosen = _chosen(request, fitting, free)
+        chosen.sort(key=lambda room: (room.place[::-1], room.name))  # ranks in a row have nodes near to each other
         parts = tuple(Part(room.node, free[room.node][: request.slots_per_node]) for room in chosen)
         return Placed(request.run, kind, parts)
     return None
+
+
+def _chosen(request: Request, fitting: list[Room], free: Mapping[str, tuple[int, ...]]) -> list[Room]:
+    """Return which of the nodes that fit the run gets: those of its last attempt, else those nearest to each other."""
+    needs, count, taken = request.needs, request.num_nodes, request.slots_per_node
+
+    def cost(room: Room) -> tuple[int, ...]:
+        num_free = len(free[room.node])
+        return (
+            room.node in request.avoided,
+            room.node not in request.before,
+            len(lacking(needs.preferred, room.machine)) if needs else 0,
+            room.is_cold,
+            (num_free > taken) - (num_free < room.num_slots),  # partly used nodes, more or fewer
+            len(needs.fetched(room.machine)) if needs else 0,
+            num_free,
+        )
+
+    fitting.sort(key=lambda room: (cost(room), room.name))
+    if count == 1 or not fitting[0].place or fitting[0].node in request.before:
+        return fitting[:count]
+    own = [room for room in fitting if room.node not in request.avoided]
+    num_near = needs.num_near if needs and count % needs.num_near == 0 else 1
+    return _nearest(own if len(own) >= count else fitting[:count], count, num_near, cost, len(fitting[0].place) - 1)
+
+
+def _nearest(rooms: list[Room], count: int, num_near: int, cost: Cost, level: int) -> list[Room]:
+    """Return so many of the rooms, which come best first, in as few places of the level as can be, and within these in
+    as few of the next nearer one. Of each place there are ``num_near``, or a multiple of it, where that can be. Of
+    places that are alike the smallest is taken: large ones stay for others."""
+    if level < 0:
+        return rooms[:count]
+    areas = sorted(grouped((room.area(level), room) for room in rooms).values(), key=len)
+    if sum(len(one) // num_near for one in areas) * num_near < count:
+        num_near = 1
+
+    def weight(chosen: list[Room]) -> list[int]:
+        spread = [len({room.area(nearer) for room in chosen}) for nearer in range(level - 1, -1, -1)]
+        return spread + [sum(one) for one in zip(*map(cost, chosen), strict=True)]
+
+    found: list[Room] = []
+    while not (whole := [one for one in areas if len(one) >= count - len(found)]):
+        largest = max(areas, key=lambda one: len(one) // num_near)
+        areas = [one for one in areas if one is not largest]
+        found += _nearest(largest, len(largest) // num_near * num_near, num_near, cost, level - 1)
+    return found + min((_nearest(one, count - len(found), num_near, cost, level - 1) for one in whole), key=weight)
 
 
 def is_usable(room: Room, request: Request) -> bool:
@@ -159,8 +210,12 @@ def is_usable(room: Room, request: Request) -> bool:
 
 
 def suits(room: Room, request: Request) -> bool:
-    """Return whether the node has what the ranks are to run in."""
-    return room.runs_containers or not request.in_container
+    """Return whether the node has what the ranks are to run in, and what else they need."""
+    return has_needed(room, request.needs) and (room.runs_containers or not request.in_container)
+
+
+def has_needed(room: Room, needs: Needs | None) -> bool:
+    return needs is None or not needs.missing(room.machine)
 
 
 def has_room(request: Request, rooms: Sequence[Room], own: Mapping[str, int]) -> bool:
@@ -172,11 +227,8 @@ def has_room(request: Request, rooms: Sequence[Room], own: Mapping[str, int]) ->
 
 def could_ever_fit(request: Request, rooms: Sequence[Room]) -> bool:
     """Return whether all registered nodes together, idle and in contact, could hold the run."""
-    return any(
-        sum(room.accelerator == kind and room.num_slots >= request.slots_per_node for room in rooms)
-        >= request.num_nodes
-        for kind in kinds_of(request)
-    )
+    wide = [one for one in rooms if one.num_slots >= request.slots_per_node and has_needed(one, request.needs)]
+    return any(sum(room.accelerator == kind for room in wide) >= request.num_nodes for kind in kinds_of(request))
 
 
 def kinds_of(request: Request) -> tuple[str, ...]:

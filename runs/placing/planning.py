@@ -6,24 +6,27 @@ Nothing here may keep a run from being submitted: callers accept None, or a Valu
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import msgspec
 
 from runs.models import Cluster, Dataset, HeldSlot, Node, Placement, Run
-from runs.placing.fitting import DividedSlot, Placed, Room
+from runs.placing.fitting import CPU, GPU, DividedSlot, Placed, Room
 from runs.placing.queue import request_of
 from runs.placing.scheduling import place
 from runs.records.metrics.progress import facts_of
 from runs.values.status import Status
 from trainyard import planner
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.contract.facts import EstimateDocument
 from trainyard.contract.machines import PODMAN, Cpu
+from trainyard.formats.figures import size
+from trainyard.formats.words import counted
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Proposal, Rates
 from trainyard.planner.roofline import find_link
 from trainyard.spec import RecipeSpec, Spec, parse_spec
+from trainyard.spec.needs import Needs, needs_of
 
 BENCHMARK = "communication-benchmark"
 RATES = "rates"  # the fact that a benchmark's rank 0 reports
@@ -59,13 +62,9 @@ def likely_nodes(spec: Spec, nodes: Sequence[Node]) -> list[Node]:
     """Return where the run would be placed if all of ``nodes`` were idle, in the order of its ranks; none where they
     cannot hold it."""
     by_id = {node.pk: node for node in nodes}
-    answer = place("", [request_of("", spec.resolved())], [_idle(node) for node in nodes])[0]
+    levels = nodes[0].cluster.topology if nodes else []
+    answer = place("", [request_of("", spec.resolved())], [room_of(node, levels) for node in nodes])[0]
     return [by_id[part.node] for part in answer.parts] if isinstance(answer, Placed) else []
-
-
-def _idle(node: Node) -> Room:
-    free = tuple(range(node.slots))
-    return Room(node.pk, node.name, node.slots, free, node.accelerator, runs_containers=runs_containers(node))
 
 
 def known_rates(cluster: Cluster, nodes: Sequence[Node] = (), num_ranks: int = 0) -> KnownRates:
@@ -208,22 +207,41 @@ def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
         if num_shares > 1:
             shares[node_id][index].add(share)
             sizes[node_id, index] = num_shares
+    levels = nodes[0].cluster.topology if nodes else []
     return [
-        Room(
-            node=node.pk,
-            name=node.name,
-            num_slots=node.slots,
+        replace(
+            room_of(node, levels),
             free=tuple(index for index in range(node.slots) if index not in held[node.pk]),
-            accelerator=node.accelerator,
-            is_cold=node.machine.is_warm is False,
             is_in_contact=node.is_in_contact(now),
             is_draining=node.is_draining,
             divided={index: _divided(sizes[node.pk, index], taken) for index, taken in shares[node.pk].items()},
             is_exposed=is_exposed(node),
-            runs_containers=runs_containers(node),
         )
         for node in nodes
     ]
+
+
+def room_of(node: Node, levels: Sequence[str]) -> Room:
+    """Return the room of the node when it is idle and in contact."""
+    machine = node.machine
+    return Room(
+        node.pk, node.name, node.slots, tuple(range(node.slots)), GPU if machine.gpus else CPU, machine=machine,
+        is_cold=machine.is_warm is False, runs_containers=runs_containers(node),
+        place=tuple((machine.labels or {}).get(level, "") for level in levels),
+    )  # fmt: skip
+
+
+def would_travel(spec: SpecDocument, nodes: Sequence[Node], others: Sequence[Node] = ()) -> str:
+    """Say how much the nodes would have to fetch, where that is known; ``others`` may know the size of an image."""
+    needs, machines = needs_of(spec) or Needs(), [node.machine for node in nodes]
+    sizes = {key: number for node in (*others, *nodes) for key, number in (node.machine.kept or {}).items()}
+    if needs.kept and (dataset := (spec["task"].get("data") or {}).get("dataset")):
+        found = Dataset.objects.filter(project__name=spec["project"], name=dataset).first()
+        sizes[needs.kept[0]] = (found and found.size_bytes) or 0
+    parts = [sum(sizes.get(key, 0) for key in needs.fetched(machine)) for machine in machines]
+    if not sum(parts) or any(machine.kept is None for machine in machines):
+        return ""
+    return f"{size(sum(parts))} would travel to {sum(map(bool, parts))} of {counted(len(nodes), 'node')}."
 
 
 def _divided(num_shares: int, taken: set[int]) -> DividedSlot:

@@ -23,6 +23,7 @@ from runs.rights.access import Someone, visible_runs
 from runs.values.columns import StartPrediction
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import SpecDocument, convert
+from trainyard.spec.needs import Needs, needs_of
 
 MAX_LISTED = 1_000  # of a queue, the first, that pages have
 MAX_TIMED = 300  # of it, the first: how long they last, and when they start, is worked out
@@ -41,24 +42,25 @@ def requests_of(waiting: QuerySet[Run]) -> list[Request]:
     """Return what the runs ask for, in their order, without their specs: a queue may be long."""
     columns = waiting.values_list(
         "pk", "num_nodes", "slots_per_node", "slot_shares", "accelerator", "node_counts", "node_limit", "priority",
-        "in_container", "project__name", "created_by",
+        "in_container", "project__name", "created_by", "needs",
     )  # fmt: skip
     requests = {}
     unknown = []
-    for run_id, num_nodes, per_node, shares, accelerator, counts, limit, priority, boxed, project, person in columns:
+    for run_id, num_nodes, per_node, shares, kind, counts, limit, priority, boxed, project, person, needs in columns:
         if num_nodes is None:  # submitted before runs had these columns
             unknown.append(run_id)
         requests[run_id] = Request(
             run_id,
             num_nodes or 0,
             per_node or 0,
-            accelerator,
+            kind,
             node_counts=counts_up_to(counts, limit),
             priority=priority,
             num_shares=shares,
             in_container=bool(boxed),
             project=project,
             person=person,
+            needs=convert(needs, Needs) if needs else None,
         )
     for run_id, spec in Run.objects.filter(pk__in=unknown).values_list("pk", "spec"):
         known = requests[run_id]
@@ -89,6 +91,7 @@ def request_of(run_id: str, spec: SpecDocument) -> Request:
         num_shares=size["slot_shares"],
         in_container=size["in_container"],
         project=spec.get("project", ""),
+        needs=needs_of(spec),
     )
 
 

@@ -1,8 +1,10 @@
 """Why a run waits, in words. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from runs.placing.fitting import AUTO, CPU, GPU, Request, Room, could_ever_fit, is_usable, kinds_of, suits
+from runs.placing.fitting import AUTO, CPU, GPU, Request, Room, could_ever_fit, has_needed, is_usable, kinds_of, suits
+from trainyard.contract.machines import Inventory
 from trainyard.formats.words import counted, listed
 
 NUM_COUNTED = 100  # runs ahead of a waiting one are counted so far; a longer queue has only its order of magnitude
@@ -31,6 +33,12 @@ def why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
     if could_ever_fit(request, rooms):
         return _why_no_container(cluster, request, rooms)
     matching = [room for room in rooms if room.accelerator in kinds_of(request)]
+    if request.needs and could_ever_fit(replace(request, needs=None), rooms):
+        missing = [request.needs.missing(room.machine) for room in matching]
+        nowhere = [words for words in missing[0] if all(words in one for one in missing)]
+        who = "no node here has one" if nowhere else f"of {len(missing)} nodes here {missing.count([])} have all of it"
+        needs = listed(nowhere or request.needs.missing(Inventory()))
+        return f"Waiting for other nodes on cluster {cluster}: this run needs {needs}: {who}."
     largest = max((room.num_slots for room in matching), default=0)
     return (
         f"Waiting for larger or more nodes: cluster {cluster} has {counted(len(matching), 'node')}{_kind(request)} "
@@ -44,7 +52,7 @@ def _why_no_container(cluster: str, request: Request, rooms: Sequence[Room]) -> 
     able = [room for room in rooms if suits(room, request)]
     if could_ever_fit(request, able):
         return ""
-    without = listed([room.name for room in rooms if not suits(room, request)], at_most=3)
+    without = listed([room.name for room in rooms if not room.runs_containers], at_most=3)
     rest = f" without Podman are {without}, and the rest cannot hold it." if able else " none of its nodes has Podman."
     return f"Waiting for nodes that run containers on cluster {cluster}:{rest}"
 
@@ -81,7 +89,8 @@ def reason(cluster: str, request: Request, rooms: Sequence[Room], free: dict[str
 def _away(rooms: Sequence[Room], request: Request) -> str:
     """Name the nodes that would help but cannot."""
     left_out = [room.name for room in rooms if room.is_usable and room.node in request.excluded]
-    unable = [room.name for room in rooms if room.is_usable and not suits(room, request)]
+    lacking = sum(room.is_usable and not has_needed(room, request.needs) for room in rooms)
+    unable = [room.name for room in rooms if room.is_usable and request.in_container and not room.runs_containers]
     offline = [room.name for room in rooms if not room.is_in_contact]
     draining = [room.name for room in rooms if room.is_in_contact and room.is_draining]
     exposed = [room.name for room in rooms if room.is_in_contact and not room.is_draining and room.is_exposed]
@@ -92,6 +101,8 @@ def _away(rooms: Sequence[Room], request: Request) -> str:
         words += f"; {_names(draining)} draining"
     if exposed:
         words += f"; {_names(exposed)} below the sandbox level that the cluster asks for"
+    if lacking and request.needs:
+        words += f"; {counted(lacking, 'node')} without {listed(request.needs.missing(Inventory()), last='or')}"
     if unable:
         words += f"; {_names(unable)} without Podman, which its container needs"
     if left_out:

@@ -3,8 +3,8 @@
 The first run that waits for room has a reservation of the slots that come free first: one behind it starts only where
 that does not delay it, so that no gang starves. Where nobody can say when slots come free, nobody passes. A run that no
 set of the cluster's registered nodes could ever hold is stepped over. A run gets all its nodes at once or none, all of
-one accelerator kind, on the nodes where it leaves the least unused. An elastic run starts on its least number of nodes;
-what nobody waits for then is given to such runs, in their order.
+one accelerator kind, so that the fewest nodes are partly used, and where it leaves the least unused. An elastic run
+starts on its least number of nodes; what nobody waits for then is given to such runs, in their order.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,6 @@
 """A node's machine: its inventory, its health, and its checks of itself."""
 
+import re
 from enum import IntEnum
 from typing import Annotated
 
@@ -10,6 +11,8 @@ from trainyard.contract.limits import MAX_SLOTS
 
 PODMAN = "podman"  # among the tools of a node whose ranks can run in containers
 MAX_PEERS = 32  # other nodes to which one node tries connections
+MAX_KEPT = 200  # things that a node names of those that it keeps for runs
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")  # a name or value of a node's label
 
 
 class SandboxLevel(IntEnum):
@@ -84,6 +87,9 @@ class Inventory(WireStruct):
     is_warm: bool | None = None  # whether its warm process is there, which begins attempts at once. None: an older node
     # What it can build environments with: uv or pip, conda; PODMAN runs containers. None: an older node.
     tools: list[Name] | None = None
+    labels: Annotated[dict[Name, Name], msgspec.Meta(max_length=64)] | None = None  # that the node was started with
+    # What runs find there, by `Needs.kept`, with the bytes of images: of data and of what it has built 0.
+    kept: Annotated[dict[Name, Whole], msgspec.Meta(max_length=MAX_KEPT)] | None = None
 
 
 class GpuHealth(WireStruct):

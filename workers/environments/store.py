@@ -44,6 +44,7 @@ class EnvironmentRecord(WireStruct, kw_only=True):
     seconds: float = 0.0  # that building took
     image: str = ""  # id, of a container
     image_digest: str = ""  # under which a registry has it
+    key: str = ""  # of the first spec that asked for it: `environment_key`
     image_names: tuple[str, ...] = ()  # that Podman gave the image for us; none: it lay on the node before
 
 

@@ -4,6 +4,7 @@ import os
 import platform
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -14,8 +15,8 @@ from workers.machine.gpus import maker, own_gpus, torch_version
 CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
 
 
-def take_inventory(home: Path, slots: int | None = None) -> Inventory:
-    """Return what the machine is made of, and how many ``slots`` the node was started with, if named."""
+def take_inventory(home: Path, slots: int | None = None, labels: Mapping[str, str] | None = None) -> Inventory:
+    """Return what the machine is made of, and how many ``slots`` and which labels the node was started with."""
     gpus = [gpu.described() for gpu in own_gpus()]
     return Inventory(
         hostname=socket.gethostname(),
@@ -28,6 +29,7 @@ def take_inventory(home: Path, slots: int | None = None) -> Inventory:
         slots=slots,
         gpus=gpus,
         driver=maker().driver() if gpus else None,
+        labels=dict(labels or {}),
     )
 
 

@@ -21,6 +21,7 @@ from celery.worker import state
 
 from trainyard import __version__, lifeline
 from trainyard.contract.calls import REMOVED_EXIT_CODE, JoinRequest, unpinned
+from trainyard.contract.machines import LABEL
 from trainyard.rest.http_clients import spare_loopback
 from workers.data_access import CLOSED
 from workers.machine.inventory import take_inventory
@@ -110,6 +111,14 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         help="where the node keeps its state; default: $TRAINYARD_HOME, else .trainyard",
     )
     parser.add_argument("--slots", type=positive, help="ranks that may run here at once; default: one per GPU or core")
+    parser.add_argument(
+        "--label",
+        type=label,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a label of this node, such as rack=r7: where it stands, or what runs may ask for; may be given again",
+    )
     parser.add_argument("--address", help="the address at which other nodes reach this one; default: found out")
     return parser.parse_args(argv)
 
@@ -153,7 +162,7 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> node_con
         name=name,
         address=options.address or address_towards(server),
         slots=options.slots,
-        inventory=take_inventory(home, options.slots),
+        inventory=take_inventory(home, options.slots, dict(options.label)),
         version=__version__,
         attempt=options.for_attempt,
     )
@@ -177,7 +186,7 @@ def serve(
     with it.
     """
     attempt, grace_s = options.for_attempt, options.grace
-    node = NodeWorker(config, home, address, isolation, options.slots, sends_all=bool(attempt))
+    node = NodeWorker(config, home, address, isolation, options.slots, dict(options.label), sends_all=bool(attempt))
     departure = Departure(node, attempt, home, grace_s) if attempt else None
     if departure is not None:
         signal.signal(NOTICE, departure.take_notice)
@@ -249,6 +258,13 @@ def node_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,60}", text):
         raise argparse.ArgumentTypeError("letters, digits, - and _ only, at most 60")
     return text
+
+
+def label(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not LABEL.fullmatch(name) or not LABEL.fullmatch(value):
+        raise argparse.ArgumentTypeError(f"NAME=VALUE of letters, digits, ., _, / and - only, not {text[:60]!r}")
+    return name, value
 
 
 def attempt_id(text: str) -> str:

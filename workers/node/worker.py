@@ -4,7 +4,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -104,13 +104,14 @@ class NodeWorker:
         address: str,
         isolation: Isolation,
         slots: int | None = None,
+        labels: Mapping[str, str] | None = None,
         *,
         sends_all: bool = False,
     ) -> None:
         """``sends_all``: what an attempt leaves in its working folder is sent, too, since the node does not stay."""
         self._config, self._address = config, address
         self._client = connect(config.redis_url)
-        self._inventory = take_inventory(home, slots)
+        self._inventory = take_inventory(home, slots, labels)
         self._inventory.isolation, self._inventory.sandbox = isolation.mechanism.value, isolation.described()
         self._environments = Environments(home, isolation)
         self._inventory.tools = self._environments.tools.capabilities()
@@ -260,7 +261,7 @@ class NodeWorker:
 
     def _send_status(self) -> None:
         key = up_key(self._config.id)
-        self._inventory.is_warm = self._zygote.is_ready
+        self._inventory.is_warm, self._inventory.kept = self._zygote.is_ready, self._environments.kept
         status = NodeStatus(
             at=time.time(),
             node=self._config.id,

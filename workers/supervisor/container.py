@@ -11,6 +11,7 @@ import structlog
 
 from trainyard.contract.base import WireStruct
 from trainyard.contract.orders import Order
+from trainyard.spec.needs import environment_key
 from trainyard.spec.sections.container import CREDENTIALS, SECTION, read_image
 from trainyard.spec.sections.environment import EnvironmentSection, environment_of
 from workers.attempt.documents import StartRequest, read_document
@@ -219,6 +220,7 @@ class ContainerBuild(EnvironmentBuild):
         self.place.write_record(
             EnvironmentRecord(
                 kind=self._section.kind,
+                key=environment_key(self._order.spec),
                 image=image.id,
                 image_digest=image.digest,
                 image_names=tuple(self._names),

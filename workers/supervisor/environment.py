@@ -17,6 +17,7 @@ from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.calls import GivenSecret
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import Reason
+from trainyard.spec.needs import environment_key
 from trainyard.spec.sections.environment import EnvironmentSection
 from trainyard.spec.values.durations import seconds_of, words_of
 from workers.attempt.folder import AttemptFolder
@@ -242,6 +243,7 @@ class EnvironmentBuild:
         self.place.write_record(
             EnvironmentRecord(
                 kind=self._section.kind,
+                key=environment_key(self._order.spec),
                 python=last.python,
                 num_packages=last.total,
                 bytes=size_of(self.place.path),

@@ -31,6 +31,7 @@ router = Resource(tags=["clusters"])
 _policies = "; ".join(f"{name}: {policy.label}" for name, policy in POLICIES.items())
 SCHEDULING = f"order of the runs that wait. {_policies}"
 HALF_LIFE = "in which the use of slots counts half in fair shares"
+TOPOLOGY = 'labels of nodes, near to far, as `["switch", "rack"]`: nodes with the same value are near to each other'
 PRICE = "of a slot for an hour, in your currency: see `/usage`"
 
 
@@ -50,6 +51,7 @@ class ClusterIn(Body):
     scheduling: str = Field(FAIR_SHARE, description=SCHEDULING)
     half_life_days: float = Field(7.0, description=HALF_LIFE)
     slot_hour_price: float | None = Field(None, description=PRICE)
+    topology: list[str] = Field(default_factory=list, description=TOPOLOGY)
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
     engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
     settings: dict[str, Any] = Field(
@@ -68,6 +70,7 @@ class ClusterEdit(Body):
     scheduling: str | None = Field(None, description=SCHEDULING)
     half_life_days: float | None = Field(None, description=HALF_LIFE)
     slot_hour_price: float | None = Field(None, description=PRICE + "; below 0: no price")
+    topology: list[str] | None = Field(None, description=TOPOLOGY)
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
     settings: dict[str, Any] | None = Field(
         None, description="of its engine; others stay; null is the default again, and removes a secret"
@@ -169,6 +172,7 @@ def _cluster(row: Cluster, projects: QuerySet[Project], shows_settings: bool) ->
         scheduling=row.scheduling,
         half_life_days=row.half_life_days,
         slot_hour_price=row.slot_hour_price,
+        topology=row.topology,
         projects=list(projects.values_list("name", flat=True)),
         log_rules=row.log_rules,
         created_at=stamp(row.created_at),

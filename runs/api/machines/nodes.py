@@ -134,7 +134,7 @@ def _nodes(rows: Sequence[Node]) -> list[answers.Node]:
             version=row.version,
             joined_at=stamp(row.joined_at),
             seen_at=stamp(row.seen_at),
-            inventory=row.inventory,
+            inventory={name: one for name, one in row.inventory.items() if name != "kept"},  # of other projects, too
             health=row.health,
         )
         for row in rows

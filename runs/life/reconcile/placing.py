@@ -21,6 +21,7 @@ from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.placing.admission import refused, terms_of, within
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
+from runs.placing.planning import would_travel
 from runs.placing.queue import arranged, outlook, request_of, requests_of, waiting_runs, with_times
 from runs.placing.recovering import Recovering, recovering_runs
 from runs.placing.scheduling import place
@@ -114,7 +115,8 @@ def _write(placed: Placed, left_out: str = "") -> list[Placement]:
             attempt, placements = _make_attempt(run, placed)
             names = listed([placement.node.name for placement in placements])
             of_range = range_words(run.node_counts, len(placements))
-            sentence = f"Placed on {names}.{of_range}{_without_folder(run, attempt, placements)}"
+            travels = would_travel(run.spec, [placement.node for placement in placements])
+            sentence = f"Placed on {names}.{of_range}{_without_folder(run, attempt, placements)} {travels}".rstrip()
             sentence = f"{sentence} Left out: {left_out}" if left_out else sentence
             run.move_to(Status.SCHEDULED, code="placed", sentence=sentence, attempt=attempt)
     except (StaleStatus, IntegrityError, ValueError, Run.DoesNotExist) as error:

@@ -217,3 +217,20 @@ def test_the_energy_of_a_node_with_gpus_is_estimated_as_theirs(cast: Cast, mate:
     type(attempt).objects.filter(pk=attempt.pk).update(created_at=timezone.now() - timedelta(hours=1))
     (one,) = mate("GET", "/usage").json()["items"]
     assert one["energy_is"] == "estimated" and abs(one["energy_joules"] - 400 * 3600) < 400 * 30
+
+
+def test_a_cluster_has_a_topology(cast: Cast, owner: Api) -> None:
+    made = owner("POST", "/clusters", {"name": "racks", "topology": ["switch", "rack"]}).json()
+    assert made["topology"] == ["switch", "rack"]
+    path = f"/clusters/{made['id']}"
+    assert owner("PATCH", path, {"region": "eu"}).json()["topology"] == ["switch", "rack"]
+    for bad in (["rack", "rack"], ["<b>"], [""], ["a", "b", "c", "d", "e", "f"]):
+        answer = owner("PATCH", path, {"topology": bad})
+        assert answer.status_code == 422 and "topology" in answer.content.decode(), bad
+    assert owner("PATCH", path, {"topology": []}).json()["topology"] == []
+
+
+def test_what_a_node_keeps_for_projects_is_shown_to_nobody(cast: Cast, owner: Api) -> None:
+    node = make_node(cast.cluster, inventory={"labels": {"rack": "r7"}, "kept": {"secret-project/0123": 1}})
+    answer = owner("GET", f"/nodes/{node.pk}")
+    assert answer.json()["inventory"] == {"labels": {"rack": "r7"}} and "secret-project" not in answer.content.decode()

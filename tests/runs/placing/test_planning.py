@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from runs.actions import submit_run
 from runs.models import Dataset, HeldSlot, Run
 from runs.placing import planning
+from runs.placing.fitting import Waiting
 from runs.placing.planning import (
     costs,
     data_facts,
@@ -18,12 +20,16 @@ from runs.placing.planning import (
     known_rates,
     likely_nodes,
     node_facts,
+    rooms_of,
+    would_travel,
 )
+from runs.placing.queue import forecast, request_of, requests_of, waiting_runs
 from runs.records.metrics.models import Fact
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from trainyard.planner import Estimate, default_rates
 from trainyard.spec import RecipeSpec, parse_spec
+from trainyard.spec.needs import Needs
 
 pytestmark = pytest.mark.django_db
 MakeRun = Callable[..., Run]
@@ -73,6 +79,53 @@ def test_a_run_would_be_placed_where_scheduling_would_place_it(cast: Cast) -> No
     nodes = [make_node(cast.cluster, name) for name in ("c", "a", "b")]
     assert [node.name for node in likely_nodes(recipe(resources={"nodes": 2}), nodes)] == ["a", "b"]
     assert likely_nodes(recipe(resources={"nodes": 4}), nodes) == []
+
+
+def test_what_a_run_needs_is_read_of_its_row_and_where_nodes_stand_of_their_labels(cast: Cast) -> None:
+    cast.cluster.topology = ["switch", "rack"]
+    cast.cluster.save()
+    nodes = [
+        make_node(cast.cluster, name, inventory={**CPU, "labels": {"rack": rack, "switch": "s1"}})
+        for name, rack in (("a", "r1"), ("b", "r2"), ("c", "r2"))
+    ]
+    assert [one.place for one in rooms_of(nodes, timezone.now())] == [("s1", "r1"), ("s1", "r2"), ("s1", "r2")]
+    assert [node.name for node in likely_nodes(recipe(resources={"nodes": 2}), nodes)] == ["b", "c"]
+    run = submit_run(actor=cast.mate, document=spec(resources={"labels": {"rack": "r3"}, "cpus": 2}))
+    (request,) = requests_of(waiting_runs(cast.cluster))
+    assert request.needs == request_of(run.pk, run.spec).needs
+    assert request.needs and (request.needs.labels, request.needs.cpus) == ((("rack", "r3"),), 2)
+    answer = forecast(cast.cluster, run.spec, rooms_of(nodes, timezone.now()), timezone.now())
+    assert isinstance(answer, Waiting) and "this run needs label rack=r3: no node here has one" in answer.sentence
+
+
+def test_it_says_how_much_would_travel_where_that_is_known(cast: Cast) -> None:
+    location = "s3://bucket/rows.csv"
+    data = {"recipe": "tabular", "data": {"source": "csv", "location": location, "dataset": "prices"}}
+    document = recipe(task=data, resources={"nodes": 2}).resolved()
+    (key,) = (request_of("", document).needs or Needs()).kept
+    empty = [make_node(cast.cluster, name, inventory={**CPU, "kept": {}}) for name in "ab"]
+    full = make_node(cast.cluster, "c", inventory={**CPU, "kept": {key: 0}})
+    assert would_travel(document, empty) == "", "nobody knows how much it is"
+    Dataset.objects.create(
+        project=cast.project, cluster=cast.cluster, name="prices", source="csv", location=location,
+        size_bytes=3 * 2**30,
+    )  # fmt: skip
+    assert would_travel(document, empty) == "6.0 GiB would travel to 2 of 2 nodes."
+    assert would_travel(document, [empty[0], full]) == "3.0 GiB would travel to 1 of 2 nodes."
+    assert would_travel(document, [full]) == ""
+    older = make_node(cast.cluster, "d", inventory=CPU)
+    assert would_travel(document, [older]) == "", "it does not say what it has"
+    assert would_travel(recipe().resolved(), empty) == "", "its data is built in"
+
+
+def test_the_size_of_an_image_is_known_from_any_node_that_has_it(cast: Cast) -> None:
+    task = {"script": "a.py", "code": {"sha256": "a" * 64}}
+    document = parse_spec({"name": "x", "task": task, "environment": {"container": "registry.example/a:1"}}).resolved()
+    (key,) = (request_of("", document).needs or Needs()).kept
+    empty = make_node(cast.cluster, inventory={**CPU, "kept": {}})
+    full = make_node(cast.cluster, inventory={**CPU, "kept": {key: 2**31}})
+    assert would_travel(document, [empty], [empty, full]) == "2.0 GiB would travel to 1 of 1 node."
+    assert would_travel(document, [empty]) == ""
 
 
 def test_rates_that_nobody_measured_are_the_usual_ones(cast: Cast) -> None:

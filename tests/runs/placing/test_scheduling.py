@@ -41,6 +41,21 @@ def test_a_run_goes_where_it_leaves_the_least_unused() -> None:
     assert nodes_of(one(Request("a", 1, 1), room("large", 8), room("small", 2))) == ["small"]
 
 
+@pytest.mark.parametrize(
+    ("rooms", "expected"),
+    [
+        ([room("idle", 4), room("used", 8, free=6)], "used"),  # the idle one would be partly used, too
+        ([room("used", 8, free=6), room("full-then", 8, free=2)], "full-then"),
+        ([room("used", 8, free=3), room("fits", 2)], "fits"),  # one is partly used either way: the smaller rest
+        ([room("idle", 4), room("fits", 2)], "fits"),
+        ([room("large", 8), room("small", 4)], "small"),
+    ],
+)
+def test_the_fewest_nodes_are_partly_used_then(rooms: list[Room], expected: str) -> None:
+    assert nodes_of(one(Request("a", 1, 2), *rooms)) == [expected]
+    assert nodes_of(one(Request("a", 1, 2), *reversed(rooms))) == [expected]
+
+
 def test_two_runs_share_what_is_there() -> None:
     answers = place("lab", [Request("a", 1, 2), Request("b", 1, 2)], [room("x"), room("y")])
     assert [nodes_of(answer) for answer in answers] == [["x"], ["y"]]

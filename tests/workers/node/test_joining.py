@@ -67,6 +67,22 @@ def test_joining_stores_what_the_server_answers_for_its_owner_only(home: Path, s
     assert find_config(options, "one", folder) == config
 
 
+def test_labels_are_in_the_inventory_from_the_first_message_on(home: Path, site: Site, valkey: Valkey) -> None:
+    site.join_answer = 201, answer(valkey.url, new_key())
+    folder = node_home(home, "one")
+    make_home(folder)
+    words = ["--label", "rack=r7", "--label", "topology.kubernetes.io/zone=eu-1", "--label", "rack=r8"]
+    find_config(parse(["--join", "secret", "--server", site.url, *words]), "one", folder)
+    assert site.joined[0]["inventory"]["labels"] == {"rack": "r8", "topology.kubernetes.io/zone": "eu-1"}
+
+
+@pytest.mark.parametrize("bad", ["rack", "=r7", "rack=", "ra ck=r7", "rack=<b>", f"rack={'r' * 64}"])
+def test_a_label_that_is_none_is_refused_with_its_text(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--label", bad])
+    assert f"only, not {bad[:60]!r}" in capsys.readouterr().err
+
+
 def test_a_token_in_the_environment_joins_and_is_handed_on_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINYARD_JOIN", "secret")
     assert parse([]).join == "secret"

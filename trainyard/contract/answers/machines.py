@@ -70,6 +70,7 @@ class Cluster(TypedDict):
     scheduling: NotRequired[Annotated[str, Meta(description="order of the runs that wait")]]
     half_life_days: NotRequired[Annotated[float, Meta(description="in which the use of slots counts half")]]
     slot_hour_price: NotRequired[Annotated[float | None, Meta(description="null: it has none")]]
+    topology: NotRequired[Annotated[list[str], Meta(description="labels of nodes, near to far")]]
     projects: NotRequired[Annotated[list[str], Meta(description="that may use it, as far as you see them")]]
     log_rules: NotRequired[list[Rule]]
     created_at: NotRequired[str]

@@ -4,10 +4,12 @@ the order is refused in words; a spare node prepares for runs that may come."""
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import httpx
@@ -15,6 +17,7 @@ import structlog
 
 from trainyard.bundle import BundleError, unpack
 from trainyard.contract.desired import StandbyRun
+from trainyard.contract.machines import MAX_KEPT
 from trainyard.contract.orders import Locked, Order
 from trainyard.spec.sections.environment import secret_references
 from trainyard.spec.sections.tasks import code_program
@@ -35,6 +38,7 @@ WARMING = "its warm process is starting"
 MAX_PROBLEM = 500
 LIMIT = "TRAINYARD_ENVIRONMENTS_LIMIT_BYTES"
 DEFAULT_LIMIT_BYTES = 50 * 2**30
+FETCHED = re.compile(r"fetched-([0-9a-f]{16})-")  # folders of data from a URL, whose key it is
 CONDAS = ("micromamba", "mamba", "conda")
 
 
@@ -225,6 +229,7 @@ class Environments:
         self.tools = find_tools(os.environ, isolation)
         self._store.record_tools(self.tools)
         self._limit_bytes = limit_bytes()
+        self.kept: dict[str, int] | None = None  # as `Inventory.kept`
 
     def make_room(self) -> None:
         """Delete what a killed builder left, and what was used least recently where all take more than the limit."""
@@ -232,6 +237,12 @@ class Environments:
         self._store.make_room(self._limit_bytes)
         if self.tools.podman:
             remove_leftovers(self.tools.podman, self._home)
+        records = [(place.folder.name, place.record) for place in self._store.places()]
+        found = {f"{name}/{one.key}": one.bytes if one.image else 0 for name, one in records if one and one.key}
+        for path in sorted((self._home / "cache" / "projects").glob("*/fetched-*")):
+            if name := FETCHED.match(path.name):
+                found[f"{path.parent.name}/{name[1]}"] = 0
+        self.kept = dict(islice(found.items(), MAX_KEPT))
 
 
 def limit_bytes() -> int:

@@ -230,6 +230,19 @@ def test_the_half_life_and_the_price_of_a_slot_hour_are_fields_of_the_form(as_us
     assert (cast.cluster.half_life_days, cast.cluster.slot_hour_price) == (3.5, None)
 
 
+def test_the_topology_is_a_field_of_the_form_and_labels_stand_on_the_page_of_their_node(
+    as_user: AsUser, cast: Cast
+) -> None:
+    client, path = as_user(cast.owner), f"/nodes/clusters/{cast.cluster.pk}/edit/"
+    same = {"name": cast.cluster.name, "topology": "switch, rack"}
+    assert client.post(path, same).status_code == 302
+    assert 'value="switch, rack"' in client.get(path).content.decode()
+    refused = client.post(path, {**same, "topology": "switch, <b>"})
+    assert refused.status_code == 422 and 'value="switch, &lt;b&gt;"' in refused.content.decode()
+    node = make_node(cast.cluster, inventory={"labels": {"rack": "r7", "switch": "s2"}})
+    assert "rack=r7" in client.get(f"/nodes/{node.name}/").content.decode()
+
+
 def test_nodes_are_a_table_too(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:
     health = {"cpu_percent": 25.0, "memory_bytes": 100, "memory_used_bytes": 50}
     busy = make_node(cast.cluster, "node-a", health=health)

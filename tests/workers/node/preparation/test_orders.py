@@ -13,8 +13,9 @@ import pytest
 from tests.servers import short_folder
 from trainyard.contract.desired import StandbyRun
 from trainyard.contract.orders import CodeReference, Order
-from workers.node.preparation.orders import WARMING, CannotRunHere, Standby, check_interpreter
-from workers.sandbox.node import Isolation
+from workers.environments.store import EnvironmentRecord, EnvironmentStore
+from workers.node.preparation.orders import WARMING, CannotRunHere, Environments, Standby, check_interpreter
+from workers.sandbox.node import NO_ISOLATION, Isolation
 from workers.sandbox.process import Mechanism
 
 CODE = b"packed"
@@ -163,3 +164,21 @@ def test_a_node_whose_warm_process_starts_is_not_ready(tmp_path: Path, source: S
     standby.take([StandbyRun("one")])
     standby.prepare()
     assert standby.status() == {"one": WARMING}
+
+
+def test_the_node_says_what_it_keeps_and_a_script_cannot_name_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CONTAINERS", "off")
+    environments = Environments(tmp_path, NO_ISOLATION)
+    assert environments.kept is None, "nobody has looked"
+    store = EnvironmentStore(tmp_path)
+    for digest, key, image in (("1", "a" * 16, "sha"), ("2", "b" * 16, ""), ("3", "", "sha")):
+        place = store.place("vision", digest)
+        place.lock.touch()
+        place.write_record(EnvironmentRecord(kind="container", key=key, image=image, bytes=700))
+    cache = tmp_path / "cache" / "projects" / "vision"
+    for name in (f"fetched-{'c' * 16}-rows-csv-1", "fetched-<b>-x", f"fetched-{'d' * 15}", "samples-1", ".fetched-tmp"):
+        (cache / name).mkdir(parents=True)
+    environments.make_room()
+    assert environments.kept == {f"vision/{'a' * 16}": 700, f"vision/{'b' * 16}": 0, f"vision/{'c' * 16}": 0}

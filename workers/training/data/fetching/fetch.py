@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from trainyard.spec.needs import key_of
 from workers.training.data.fetching.problems import explained, is_passing, only_allowed_hosts, shown
 from workers.training.data.problems import DataProblem
 from workers.training.data.progress import DataProgress
@@ -86,7 +87,8 @@ def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, a
 
     size = sum(entry.size or 0 for entry in entries)
     what = hashlib.sha256(f"{source} {state}".encode(errors="surrogateescape")).hexdigest()  # a key is shown
-    folder = cached(f"fetched {PurePosixPath(urlsplit(location).path).name} {what}", build, needed_bytes=size) / "files"
+    key = f"fetched {key_of(location)} {PurePosixPath(urlsplit(location).path).name} {what}"
+    folder = cached(key, build, needed_bytes=size) / "files"
     alone = entries[0].name if len(entries) == 1 and entries[0].is_named else ""
     return folder / alone if alone else folder
 

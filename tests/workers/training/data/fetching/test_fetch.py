@@ -15,6 +15,7 @@ from PIL import Image
 from tests.workers.training.data.bringing import load_images, load_table
 from tests.workers.training.data.file_server import FileServer, serve_files
 from trainyard.formats.addresses import HOSTS
+from trainyard.spec.needs import key_of
 from workers.training.data import progress
 from workers.training.data.fetching import fetch
 from workers.training.data.fetching import fetch as fetch_stores
@@ -61,6 +62,13 @@ def test_a_url_is_fetched_once_and_read_as_a_file(site: FileServer) -> None:
     gets = site.num_gets["/rows.csv"]
     assert load_table(f"{site.url}/rows.csv").classes == ("0", "1")
     assert site.num_gets["/rows.csv"] == gets
+
+
+def test_its_folder_in_the_cache_is_named_so_that_the_node_can_say_that_it_has_it(
+    site: FileServer, tmp_path: Path
+) -> None:
+    find_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
+    assert len(list((tmp_path / "cache").glob(f"fetched-{key_of(f'{site.url}/rows.csv')}-*"))) == 1
 
 
 def test_what_changed_at_a_url_is_fetched_anew(site: FileServer) -> None:
