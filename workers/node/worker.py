@@ -38,7 +38,7 @@ from trainyard.contract.session_frames import Frame, FrameLock
 from trainyard.contract.sessions import Attach, FrameKind, SessionEnd, SessionOrder
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.temporary import take_lost_names
-from workers.machine.gpus import GpuFaultReader
+from workers.machine.gpus import fault_reader
 from workers.machine.inventory import HealthReader, take_inventory
 from workers.node.attempts import Attempts
 from workers.node.finished import FinishedAttempts
@@ -138,7 +138,7 @@ class NodeWorker:
         self._standby = Standby(home / "cache", server, lambda: self._zygote.is_ready, isolation)
         self._inspector = Inspector(home, server, isolation)
         self._checker = SelfChecker(
-            self._client, node=config.id, address=address, home=home, checkpoints=checkpoints, gpus=GpuFaultReader()
+            self._client, node=config.id, address=address, home=home, checkpoints=checkpoints, gpus=fault_reader()
         )
         self._over = threading.Event()
         self._nudged = threading.Event()
