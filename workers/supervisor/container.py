@@ -3,32 +3,25 @@
 import hashlib
 import json
 import os
-import subprocess
 import time
 from pathlib import Path
-
-import structlog
 
 from trainyard.contract.base import WireStruct
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.container import CREDENTIALS, SECTION, read_image
-from trainyard.spec.sections.environment import EnvironmentSection, environment_of
+from trainyard.spec.sections.environment import environment_of
 from workers.attempt.documents import StartRequest, read_document
 from workers.attempt.folder import AttemptFolder
 from workers.containers.arguments import podman, remove_words
 from workers.containers.documents import ContainerPlan, ContainerRuntime, ImagePlan, container_name
-from workers.containers.podman import SETTING
+from workers.containers.podman import SETTING, call
 from workers.data_access import ROOTS, path_problem
 from workers.environments.content import SHORT, BadEnvironment, Content, read_content
 from workers.environments.store import EnvironmentRecord, FileLock
-from workers.sandbox.node import Isolation
 from workers.supervisor.environment import EnvironmentBuild
 from workers.supervisor.ranks.containers import devices_of, devices_problem
 
-log = structlog.get_logger(__name__)
-
 LAYOUT = 1  # of what a digest is made of
-REMOVAL_LIMIT_S = 30.0
 
 
 def build_for(order: Order, folder: AttemptFolder, request: StartRequest) -> EnvironmentBuild | None:
@@ -47,13 +40,9 @@ class ContainerBuild(EnvironmentBuild):
     builder = "workers.environments.image_preparer"
     what = "Preparing the image"
 
-    def __init__(
-        self, section: EnvironmentSection, order: Order, folder: AttemptFolder, home: Path, isolation: Isolation
-    ) -> None:
-        self._resolved = order.image_digest
-        self._names: list[str] = []  # that Podman has given the image here
-        self._has_started = False
-        super().__init__(section, order, folder, home, isolation)
+    _resolved = ""  # the digest to which a tag led here
+    _names: tuple[str, ...] = ()  # that Podman has given the image here
+    _has_started = False
 
     @property
     def python(self) -> str:
@@ -105,19 +94,9 @@ class ContainerBuild(EnvironmentBuild):
 
     def close(self) -> None:
         super().close()
-        if self._has_started:
-            self._remove_containers()
-
-    def _remove_containers(self) -> None:
-        """Remove what Podman keeps of containers whose processes were killed."""
-        names = [container_name(self._order, number) for number in range(self._order.num_ranks)]
-        try:
-            subprocess.run(
-                remove_words(self.runtime, names), env=self.podman_environment, cwd="/", check=False,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=REMOVAL_LIMIT_S,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError) as error:  # the node worker looks for leftovers besides
-            log.warning("containers.left", attempt=self._order.attempt, error=str(error))
+        if self._has_started:  # Podman keeps containers whose processes were killed; the node worker looks for them too
+            names = [container_name(self._order, number) for number in range(self._order.num_ranks)]
+            call(remove_words(self.runtime, names), self.podman_environment)
 
     @property
     def _runtime_path(self) -> Path:
@@ -127,8 +106,8 @@ class ContainerBuild(EnvironmentBuild):
     def _reference(self) -> str:
         """The image's name as Podman is asked for it."""
         image = self._section.container.image
-        found = read_image(image)
-        return image if found is None or found.digest or not self._resolved else found.pinned(self._resolved)
+        found, digest = read_image(image), self._resolved or self._order.image_digest
+        return image if found is None or found.digest or not digest else found.pinned(digest)
 
     def _read(self) -> Content:
         if not self._tools.podman:
@@ -163,24 +142,15 @@ class ContainerBuild(EnvironmentBuild):
     def _use(self) -> None:
         """Mark the image as used, or delete its record where somebody removed the image: then it is fetched again."""
         record = self.place.record
-        if record is not None and not self._has_image(record.image):
-            self.place.delete()
-            return
+        if record is not None:
+            words = podman(self.runtime, "image", "exists", record.image)
+            if call(words, self.podman_environment) is None:
+                self.place.delete()
+                return
         if record is not None and not set(self._names) <= set(record.image_names):
             record.image_names = tuple(sorted({*record.image_names, *self._names}))
             self.place.write_record(record)
         super()._use()
-
-    def _has_image(self, image: str) -> bool:
-        try:
-            words = podman(self.runtime, "image", "exists", image)
-            answer = subprocess.run(
-                words, env=self.podman_environment, cwd="/", check=False, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=REMOVAL_LIMIT_S,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError):
-            return False
-        return answer.returncode == 0
 
     def _describe(self, record: EnvironmentRecord) -> str:
         return f"Image {record.image[:12]}{f' ({record.image_digest})' if record.image_digest else ''}"
@@ -221,7 +191,7 @@ class ContainerBuild(EnvironmentBuild):
                 kind=self._section.kind,
                 image=image.id,
                 image_digest=image.digest,
-                image_names=tuple(self._names),
+                image_names=self._names,
                 bytes=image.bytes,
                 built_at=time.time(),
                 seconds=round(self._last.seconds, 3),
@@ -232,7 +202,7 @@ class ContainerBuild(EnvironmentBuild):
     def _know(self, reference: str) -> None:
         """Remember a name that Podman has given the image here. What lay on the node as localhost/… is not ours."""
         if not reference.startswith("localhost/"):
-            self._names.append(reference or self._tag)
+            self._names += (reference or self._tag,)
 
     def _resolve(self, digest: str) -> None:
         """Go on with the digest to which the tag leads now: it is kept under that."""
