@@ -1,11 +1,16 @@
-"""The supervisor's part with containers: has the attempt's image on the node before its ranks start."""
+"""The supervisor's part with containers: has the attempt's image on the node before its ranks start, and fills in what
+a rank's plan says of its container: mounts, GPUs, variables."""
 
 import hashlib
 import json
 import os
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
+from trainyard import shadow
 from trainyard.contract.base import WireStruct
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.container import CREDENTIALS, SECTION, read_image
@@ -18,10 +23,14 @@ from workers.containers.podman import SETTING, call
 from workers.data_access import ROOTS, path_problem
 from workers.environments.content import SHORT, BadEnvironment, Content, read_content
 from workers.environments.store import EnvironmentRecord, FileLock
+from workers.machine import gpus
+from workers.rank_process.cold_rank import HOOK, PROGRESS
+from workers.sandbox.process import Sandbox
 from workers.supervisor.environment import EnvironmentBuild
-from workers.supervisor.ranks.containers import devices_of, devices_problem
 
 LAYOUT = 1  # of what a digest is made of
+CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
+CDI_KIND = "nvidia.com/gpu"
 
 
 def build_for(order: Order, folder: AttemptFolder, request: StartRequest) -> EnvironmentBuild | None:
@@ -38,8 +47,6 @@ class ContainerBuild(EnvironmentBuild):
     server hands the digest to all attempts after it."""
 
     builder = "workers.environments.image_preparer"
-    what = "Preparing the image"
-
     _resolved = ""  # the digest to which a tag led here
     _names: tuple[str, ...] = ()  # that Podman has given the image here
     _has_started = False
@@ -211,3 +218,48 @@ class ContainerBuild(EnvironmentBuild):
         self._lock.release()
         self.place = self._store.place(self._order.spec.get("project", ""), self._digest())
         self._lock = FileLock(self.place.lock)
+
+
+def filled(container: ContainerPlan, sandbox: Sandbox, own: Sequence[Path], shown: Sequence[Path]) -> ContainerPlan:
+    """Return the plan with the folders that the rank writes and reads, also where the node has no sandbox, and with the
+    user that it would have in one."""
+    for folder in own:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    read = [str(one) for one in shown if one.exists()]
+    return msgspec.structs.replace(
+        container,
+        user=sandbox.user if sandbox.mechanism.is_other_user else -1,
+        own=tuple(map(str, own)),
+        shown=tuple(dict.fromkeys((*read, str(HOOK), PROGRESS, str(shadow.HOOK)))),
+    )
+
+
+def devices_of(order: Order) -> list[str]:
+    """Return the GPUs of the node's part of an attempt, as CDI names them. All ranks here see all of them."""
+    if order.accelerator != "gpu":
+        return []
+    return [f"{CDI_KIND}={number}" for number in gpus.devices_of(order.slots).split(",") if number]
+
+
+def devices_problem(order: Order, folders: tuple[Path, ...] = CDI_FOLDERS) -> str:
+    """Return why containers get no GPUs here; empty where they do, or need none."""
+    if order.accelerator != "gpu" or any(_names_gpus(path) for folder in folders for path in folder.glob("*")):
+        return ""
+    return (
+        f"{SECTION}: this node has no CDI specification of its GPUs, by which Podman gives them to a container: make "
+        "one there (nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml)."
+    )
+
+
+def visible_devices(order: Order, own: Mapping[str, object]) -> dict[str, str]:
+    """Return CUDA_VISIBLE_DEVICES of a container: it counts the GPUs that it was given from 0."""
+    if order.accelerator != "gpu" or "CUDA_VISIBLE_DEVICES" in own:
+        return {}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(str(number) for number in range(len(devices_of(order))))}
+
+
+def _names_gpus(path: Path) -> bool:
+    try:
+        return path.suffix in (".yaml", ".yml", ".json") and CDI_KIND in path.read_text(errors="replace")
+    except OSError:
+        return False

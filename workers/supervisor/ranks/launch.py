@@ -32,9 +32,9 @@ from workers.rank_process.spark import SparkCluster
 from workers.replicas.folders import PLAN, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
 from workers.sandbox.node import Isolation
 from workers.sandbox.process import TEMPORARY
+from workers.supervisor.container import filled, visible_devices
 from workers.supervisor.environment import EnvironmentBuild
 from workers.supervisor.ranks import environment as variables
-from workers.supervisor.ranks.containers import filled, visible_devices
 from workers.supervisor.ranks.environment import CheckpointCandidate, launchers_of
 
 SOCKET_CHARACTERS = 107  # of a path of a Unix socket, at most
