@@ -250,19 +250,15 @@ class Tracker:
         """Return after how long without progress the rank counts as hung; None: by silence alone never."""
         if self._phase in PATIENT:
             return max(PATIENT_S, MEDIANS * self._longest.get(self._phase, 0.0))
-        if self._is_started():
+        if self._pace:  # the run's own is known: after its first step, or a script's first collectives
             return self._rules.after_s or max(LEAST_S, MEDIANS * median(self._pace))
         if self._kind.counts_steps:
             return max(PATIENT_S, self._rules.after_s or 0.0)
         # Of a script nothing is known but that it neither prints nor computes: a single process may wait for work.
         return self._rules.after_s or (PATIENT_S if self._kind.is_gang else None)
 
-    def _is_started(self) -> bool:
-        """Return whether the run's own pace is known: after its first step, or a script's first collectives."""
-        return bool(self._pace)
-
     def _suspect_s(self, limit_s: float) -> float:
-        if self._phase in PATIENT or not self._is_started():
+        if self._phase in PATIENT or not self._pace:
             return limit_s / 2
         return min(limit_s / 2, max(SUSPECT_S, 3 * median(self._pace)))
 
@@ -294,7 +290,7 @@ class Tracker:
             if marks.step != before.step:
                 self._count_step(marks.step, before.step, sample.now)
                 return True
-            if self._is_started() and self._phase not in PATIENT:
+            if self._pace and self._phase not in PATIENT:
                 return False
         elif has_entered:
             self._count_pace(sample.now, marks.entered - before.entered)
