@@ -51,9 +51,10 @@ class Synchronization:
         return {}
 
     def newly_sent(self) -> int:
-        """Return how many bytes were sent since the last call."""
-        sent, self._bytes_reported = self.bytes_sent - self._bytes_reported, self.bytes_sent
-        return sent
+        """Return how many bytes were sent since the last call; other threads may send meanwhile."""
+        sent = self.bytes_sent
+        new, self._bytes_reported = sent - self._bytes_reported, sent
+        return new
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return what a checkpoint must hold beside model and optimizer, by name: this rank's own tensors."""
