@@ -23,7 +23,7 @@ from workers.training.optimizing.numerics import Precision
 from workers.training.strategies.synchronization.protocol import EveryStep
 
 RANK = 4  # of PowerSGD's factors: Vogels et al. find no loss of quality from 2 to 4 on, depending on the model
-KINDS = ("none", "fp16", "bf16", "powersgd")
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 Journey = Iterator[dist.Work]  # what a bucket has sent, leg by leg; asked for the next once that has arrived
 
 
@@ -192,19 +192,11 @@ def cut(flat: torch.Tensor, tensors: Iterable[torch.Tensor]) -> None:
 
 
 def apply(assembly: Assembly) -> None:
-    if assembly.parallel.compression in KINDS:
-        assembly.compression = make_compression(assembly.parallel.compression, assembly.parts[0])
-
-
-def make_compression(name: str, model: nn.Module) -> Compression | None:
-    """Return what ``parallel.compression`` of a spec names; None for none. Raises ValueError for another name."""
-    if name not in KINDS:
-        raise ValueError(f"parallel.compression is {name!r}; accepted are {', '.join(KINDS)}")
-    if name == "none":
-        return None
+    name = assembly.parallel.compression
     if name == "powersgd":
-        return PowerSGD(model)
-    return Halved(torch.float16 if name == "fp16" else torch.bfloat16)
+        assembly.compression = PowerSGD(assembly.parts[0])
+    elif name in DTYPES:
+        assembly.compression = Halved(DTYPES[name])
 
 
 class CompressedStep(EveryStep):
