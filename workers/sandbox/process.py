@@ -21,8 +21,8 @@ from pathlib import Path
 
 import msgspec
 
-from workers.sandbox import cgroups, kernel, seccomp
-from workers.sandbox.kernel import (
+from workers import kernel
+from workers.kernel import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
     MS_BIND,
@@ -39,6 +39,7 @@ from workers.sandbox.kernel import (
     make_read_only,
     mount,
 )
+from workers.sandbox import cgroups, seccomp
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from workers.training.data.storage.sample_files import INCREMENT, mixed
-
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -130,7 +128,11 @@ def drawn(keys: Words, count: int, limit: int) -> Rows:
 def words(keys: Words, count: int) -> Words:
     """Return (keys, count) words that look random: the generator SplitMix64, started at each key (Steele, Lea and Flood
     2014, "Fast Splittable Pseudorandom Number Generators", figure 17)."""
-    return mixed(keys[:, None] + INCREMENT * np.arange(count, dtype=np.uint64))
+    found: Words = keys[:, None] + np.uint64(0x9E3779B97F4A7C15) * np.arange(1, count + 1, dtype=np.uint64)
+    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    found ^= found >> np.uint64(31)
+    return found
 
 
 class BatchReader(Protocol):

@@ -15,7 +15,6 @@ from workers.training.data.storage.npz_arrays import Array, NpyWriter, open_arra
 
 PARTS = ("train", "validation")
 ONE_OF = 10  # rows of a class, which validates
-INCREMENT = np.uint64(0x9E3779B97F4A7C15)  # of SplitMix64
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -124,7 +123,7 @@ class Split:
 
 def mixed(words: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """Return a hash of each word: the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
-    words = words + INCREMENT
+    words = words + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
