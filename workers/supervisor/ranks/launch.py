@@ -112,17 +112,8 @@ def plan_rank(
         own = container_variables(own, task_own) | visible_devices(order, task_own)
     torchrun = variables.torchrun_variables(local_rank, order=order, go=go, folder=folder)
     own = own | torchrun if variables.is_distributed(order) else {key: own[key] for key in own if key not in torchrun}
-    launch = launchers_of(order)
-    place = RankPlace(
-        rank=order.first_rank + local_rank,
-        world_size=order.world_size,
-        local_rank=local_rank,
-        local_size=order.num_ranks,
-        master=f"{go.master_addr}:{go.master_port}",
-        workers=go.workers[1:] if "mpi" in launch else go.workers,
-    )
-    own |= contract_variables(launch, place)
-    if "horovod" in launch:
+    own |= contract_variables(launchers_of(order), _place_of(local_rank, order, go))
+    if "horovod" in launchers_of(order):
         own["PYTHONPATH"] = os.pathsep.join(filter(None, [_with_horovod(folder), own.get("PYTHONPATH")]))
     if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
@@ -134,7 +125,7 @@ def plan_rank(
     sandbox = isolation.sandbox(project, own=written, shown=[*read, *in_tmp], temporary=folder.temporary)
     container = filled(start.containers[local_rank], sandbox, [*written, temporary], read) if start.containers else None
     return RankPlan(
-        rank=place.rank,
+        rank=order.first_rank + local_rank,
         path=str(folder.path),
         spec=order.spec,
         environment=own,
@@ -223,6 +214,17 @@ def interface_of(address: str) -> str | None:
         if any(one.address == address for one in addresses):
             return str(name)
     return None
+
+
+def _place_of(local_rank: int, order: Order, go: Go) -> "RankPlace":
+    return RankPlace(
+        rank=order.first_rank + local_rank,
+        world_size=order.world_size,
+        local_rank=local_rank,
+        local_size=order.num_ranks,
+        master=f"{go.master_addr}:{go.master_port}",
+        workers=go.workers[1:] if "mpi" in launchers_of(order) else go.workers,
+    )
 
 
 def reserve_ports(address: str, order: Order) -> list[socket.socket]:
