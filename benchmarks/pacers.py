@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from workers.training.communication.calibration import model_pass
+from workers.training.communication.calibration import small_model
 
 PASSES = 2  # that are timed, after one that warms the caches
 READY_S = 120.0
@@ -58,7 +58,7 @@ class Pace:
 
 def _answer(address: str, ready: Event) -> None:
     torch.set_num_threads(1)
-    run = model_pass(torch.device("cpu"))
+    run = small_model(torch.device("cpu")).run
     run()
     with Listener(address) as listener:
         ready.set()

@@ -110,17 +110,17 @@ def remove_image(program: str, image: str, names: Sequence[str] = ()) -> bool:
         return False
     runtime = ContainerRuntime(program=program)
     if not names:  # of an archive: Podman itself refuses what is in use, or has several names
-        is_gone = _call(runtime, "image", "rm", image) is not None
+        is_gone = call(podman(runtime, "image", "rm", image)) is not None
     elif is_gone := _is_ours_alone(runtime, image, names):
-        is_gone = _call(runtime, "image", "rm", "--force", image) is not None  # it has several names
+        is_gone = call(podman(runtime, "image", "rm", "--force", image)) is not None  # it has several names
     if is_gone:
         log.info("image.evicted", image=image[:12])
     return is_gone
 
 
 def _is_ours_alone(runtime: ContainerRuntime, image: str, names: Sequence[str]) -> bool:
-    found = _call(runtime, "image", "inspect", "--format", "json", image)
-    users = _call(runtime, "ps", "--all", "--quiet", "--filter", f"ancestor={image}")
+    found = call(podman(runtime, "image", "inspect", "--format", "json", image))
+    users = call(podman(runtime, "ps", "--all", "--quiet", "--filter", f"ancestor={image}"))
     if found is None or users is None or users.strip():
         return False
     tags = {str(tag) for tag in json.loads(found)[0].get("RepoTags") or []}
@@ -133,10 +133,10 @@ def remove_leftovers(program: str, home: Path) -> list[str]:
     if not (home / "environments" / "containers.json").exists():
         return []  # no container ever ran here
     runtime = ContainerRuntime(program=program)
-    listed = _call(runtime, "ps", "--all", "--filter", f"label={OWNER}={home}", "--format", "json")
+    listed = call(podman(runtime, "ps", "--all", "--filter", f"label={OWNER}={home}", "--format", "json"))
     left = [str(one["Names"][0]) for one in json.loads(listed or "[]") if _is_over(one.get("Labels") or {})]
     if left:
-        _call_words(remove_words(runtime, left))
+        call(remove_words(runtime, left))
         log.warning("containers.leftover", names=left)
     over = {folder.attempt for folder in attempts_in(home) if folder.lock_holder() is None}
     for path in SHARED.glob(f"{SHARED_MEMORY}*"):
@@ -149,16 +149,12 @@ def _is_over(labels: dict[str, str]) -> bool:
     return AttemptFolder(Path(labels.get(LABEL, "/nowhere"))).lock_holder() is None
 
 
-def _call(runtime: ContainerRuntime, *words: str) -> str | None:
-    """Return what Podman prints; None where it fails."""
-    return _call_words(podman(runtime, *words))
-
-
-def _call_words(words: list[str]) -> str | None:
+def call(words: list[str], environment: Mapping[str, str] | None = None) -> str | None:
+    """Return what Podman prints; None where it fails. ``environment``: its own, where this process has another."""
     try:
         answer = subprocess.run(
-            words, env=podman_environment(os.environ), cwd="/", stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, errors="replace", timeout=LIMIT_S, check=True,
+            words, env=podman_environment(os.environ) if environment is None else environment, cwd="/", check=True,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=LIMIT_S,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         log.warning("podman.failed", words=words[1:], error=str(error)[:300])

@@ -6,6 +6,7 @@ to the descriptor that is named. Exits with 0 once the environment is whole.
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,11 +20,13 @@ from trainyard.contract.base import decode, encode
 from trainyard.spec.sections.environment import file_of
 from workers.environments import pip_files
 from workers.environments.content import installed
-from workers.environments.documents import BuildFailed, BuildPlan, BuildProgress, Steps
-from workers.environments.pip_files import RequirementLines, name_of, parse, parts, without_credentials
+from workers.environments.documents import BuildFailed, BuildPlan, BuildProgress, printed_by
+from workers.environments.pip_files import RequirementLines, name_of, parse, without_credentials
 from workers.machine.processes import die_with_parent, name_process
 from workers.sandbox.namespaces import enter_alone
 
+_COLLECTING = re.compile(r"Collecting \S")
+_DOWNLOADING = re.compile(r"(?:Downloading|Building) (\S+)")
 PART = 8  # packages that are installed at once, after which progress is reported
 QUIET = ("--no-header", "--no-annotate", "--no-config")
 # With `inherit` these are the node's own, built for its devices; an index has other builds under the same version.
@@ -42,7 +45,7 @@ def main() -> int:
     die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal, and a child has none
     os.umask(0o022)
     began = time.monotonic()
-    steps = BuilderSteps(plan, progress=int(sys.argv[2]))
+    steps = Steps(plan, progress=int(sys.argv[2]))
     try:
         build(plan, steps)
     except BuildFailed as error:
@@ -56,7 +59,7 @@ def main() -> int:
     return 0
 
 
-def build(plan: BuildPlan, steps: Steps) -> None:
+def build(plan: BuildPlan, steps: "Steps") -> None:
     """Raises BuildFailed."""
     shutil.rmtree(plan.target, ignore_errors=True)  # what a builder before us left
     if plan.kind == "conda":
@@ -67,8 +70,11 @@ def build(plan: BuildPlan, steps: Steps) -> None:
         pip_recipe(plan, steps)
 
 
-class BuilderSteps(Steps):
-    """Runs installers for real."""
+class Steps:
+    """Runs installers, and reports how far they are."""
+
+    done = 0  # packages that are there
+    total = 0
 
     def __init__(self, plan: BuildPlan, *, progress: int) -> None:
         self._progress = progress
@@ -94,34 +100,18 @@ class BuilderSteps(Steps):
 
     def run(self, words: Sequence[str], variables: dict[str, str], text: str = "") -> str:
         """Run a program in the folder of the code and return what it printed. Raises BuildFailed where it fails."""
-        self.print(f"$ {' '.join([Path(words[0]).name, *words[1:]])}")
+        name, lines = Path(words[0]).name, list[str]()
+        self.print(f"$ {' '.join([name, *words[1:]])}")
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.PIPE if text else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=self.code,
-                env={**self._environment, **variables},
-                text=True,
-                errors="replace",
-            )
+            for line in printed_by(words, folder=self.code, variables={**self._environment, **variables}, text=text):
+                lines.append(line)
+                self.print(line)
+                self.take_line(line)
         except OSError as error:
             raise BuildFailed(f"{words[0]} cannot be started: {error.strerror or error}") from error
-        lines: list[str] = []
-        with process:
-            if process.stdin is not None:
-                with contextlib.suppress(BrokenPipeError):  # it ended before it read: its own words say why
-                    process.stdin.write(text)
-                    process.stdin.close()
-            assert process.stdout is not None
-            for line in process.stdout:
-                lines.append(line)
-                self.print(line.rstrip("\n"))
-                self.take_line(line)
-        if process.returncode:
-            raise BuildFailed(f"{Path(words[0]).name} ended with exit code {process.returncode}")
-        return "".join(lines)
+        except subprocess.CalledProcessError as error:
+            raise BuildFailed(f"{name} ended with exit code {error.returncode}") from error
+        return "\n".join(lines)
 
     def print(self, line: str) -> None:
         print(without_credentials(line.replace(self._store, "")), flush=True)
@@ -129,6 +119,22 @@ class BuilderSteps(Steps):
     def report(self, progress: BuildProgress) -> None:
         with contextlib.suppress(OSError):
             os.write(self._progress, f"{encode(progress)}\n".encode())
+
+    def phase(self, words: str) -> None:
+        self.report(BuildProgress(phase=words))
+
+    def count(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
+        self.report(BuildProgress(done=done, total=total))
+
+    def take_line(self, line: str) -> None:
+        """Report what a line of an installer shows."""
+        line = line.strip()
+        if _COLLECTING.match(line):
+            self.done += 1
+            self.phase(f"{self.done} packages found")
+        elif not self.total and (found := _DOWNLOADING.match(line)):
+            self.phase(f"fetching {found[1]}")
 
 
 def version_of(folder: Path) -> str:
@@ -216,12 +222,13 @@ def _install_by_uv(plan: BuildPlan, steps: Steps, variables: dict[str, str], lin
         steps.phase("installing the lock")
         steps.run([*base, "--compile-bytecode", *lines.options[0].split(maxsplit=1)], variables)
         return
-    total, done = len(lines.packages), 0
+    total = len(lines.packages)
     steps.count(0, total)
     hashed = ["--require-hashes"] if lines.has_hashes else []
     options = [one for one in lines.options if file_of(one) is None]
-    for part in parts(lines.packages, PART):
-        done += len(part)
+    for start in range(0, total, PART):
+        part = lines.packages[start : start + PART]
+        done = start + len(part)
         file = steps.code / ".trainyard-part.txt" if plan.needs_code else steps.work / "part.txt"
         file.write_text("\n".join([*options, *(_installable(one) for one in part)]) + "\n")
         last = ["--compile-bytecode"] if done == total else []

@@ -1,16 +1,13 @@
-"""Documents of the builder: the tools of the node, the request, the reports, and the steps that report."""
+"""Documents of the builder: the tools of the node, the request and the reports; and the lines that installers print."""
 
-import re
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+import contextlib
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trainyard.contract.base import WireStruct
 from workers.containers.documents import ContainerImage
 from workers.sandbox.process import Sandbox
-
-_COLLECTING = re.compile(r"Collecting \S")
-_DOWNLOADING = re.compile(r"(?:Downloading|Building) (\S+)")
 
 
 class NodeTools(WireStruct, kw_only=True):
@@ -72,38 +69,22 @@ def words_of(progress: BuildProgress) -> str:
     return f"Building the environment: {progress.phase}" if progress.phase else "Building the environment"
 
 
-# Interface between a kind of build and whoever runs its steps: the builder, or a test that only records them.
-
-
 class BuildFailed(Exception):
     """An installer failed. Its own lines, printed before, say why."""
 
 
-class Steps(ABC):
-    work: Path  # a folder for this build alone
-    code: Path  # where programs run
-    done: int = 0  # packages that are there
-    total: int = 0
-
-    @abstractmethod
-    def run(self, words: Sequence[str], variables: dict[str, str], text: str = "") -> str:
-        """Run a program and return what it printed. Raises BuildFailed."""
-
-    @abstractmethod
-    def report(self, progress: BuildProgress) -> None: ...
-
-    def phase(self, words: str) -> None:
-        self.report(BuildProgress(phase=words))
-
-    def count(self, done: int, total: int) -> None:
-        self.done, self.total = done, total
-        self.report(BuildProgress(done=done, total=total))
-
-    def take_line(self, line: str) -> None:
-        """Report what a line of an installer shows."""
-        line = line.strip()
-        if _COLLECTING.match(line):
-            self.done += 1
-            self.phase(f"{self.done} packages found")
-        elif not self.total and (found := _DOWNLOADING.match(line)):
-            self.phase(f"fetching {found[1]}")
+def printed_by(words: Sequence[str], *, folder: Path, variables: Mapping[str, str], text: str = "") -> Iterator[str]:
+    """Run a program, which reads ``text``, and yield the lines that it prints. Raises OSError where it cannot be
+    started, and CalledProcessError where it fails."""
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        cwd=folder, env=variables,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it ended before it read: its own words say why
+            process.stdin.write(text)
+            process.stdin.close()
+        for line in process.stdout:
+            yield line.rstrip("\n")
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, words)

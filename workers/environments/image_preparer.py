@@ -21,7 +21,7 @@ from trainyard.spec.sections.container import read_image
 from workers.containers.arguments import build_words, podman, pull_words
 from workers.containers.documents import ContainerImage, ContainerRuntime, ImagePlan, is_of
 from workers.containers.podman import known_runtime
-from workers.environments.documents import BuildFailed, BuildProgress
+from workers.environments.documents import BuildFailed, BuildProgress, printed_by
 from workers.environments.pip_files import without_credentials
 from workers.machine.processes import die_with_parent, name_process
 
@@ -113,20 +113,15 @@ class Preparer:
 
     def _run(self, words: list[str]) -> list[str]:
         self.print(f"$ {' '.join(['podman', *words[1:]])}")
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", env=self._plan.environment, cwd=self._plan.work,
-        )  # fmt: skip
         lines = []
-        with process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                lines.append(line.rstrip("\n"))
-                self.print(lines[-1])
-                self._take_line(lines[-1])
-        if process.returncode:
+        try:
+            for line in printed_by(words, folder=Path(self._plan.work), variables=self._plan.environment):
+                lines.append(line)
+                self.print(line)
+                self._take_line(line)
+        except subprocess.CalledProcessError as error:
             has_said = any(line.startswith("Error: ") for line in lines)
-            raise BuildFailed("" if has_said else f"podman ended with exit code {process.returncode}")
+            raise BuildFailed("" if has_said else f"podman ended with exit code {error.returncode}") from error
         return lines
 
     def _take_line(self, line: str) -> None:

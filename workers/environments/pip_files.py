@@ -147,11 +147,6 @@ def name_of(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found and not is_local(requirement) else ""
 
 
-def parts(packages: list[str], size: int) -> Iterator[list[str]]:
-    for start in range(0, len(packages), size):
-        yield packages[start : start + size]
-
-
 def without_credentials(line: str) -> str:
     """Return a line of a log without the user and password of a URL."""
     return _CREDENTIALS.sub("", line)

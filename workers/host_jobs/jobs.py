@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,7 @@ from typing import TypeVar
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.calls import HostJob, HostJobState
 from trainyard.spooling.held_folder import remove_tree
+from trainyard.spooling.plain_files import write_private
 from workers.machine.processes import Process, is_alive, send
 
 CLAIM_LIMIT_S = 10.0  # from a claim to the keeper's own mark; without one it was killed between them
@@ -61,10 +62,11 @@ class JobFolder:
     def start(self, job: HostJob, words: Sequence[str], variables: Mapping[str, str]) -> None:
         """Have the node started, once: where it was started already this does nothing."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._locked():
+        with (self.path / "lock").open("w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
             if self.claim.exists():
                 return
-            write(self.path / "plan.json", encode(job))
+            write_private(self.path / "plan.json", encode(job))
             with self.output.open("ab") as output:
                 subprocess.Popen(
                     [sys.executable, "-P", "-m", "workers.host_jobs.keeper", str(self.path), *words],
@@ -126,12 +128,6 @@ class JobFolder:
             return lines[-1][:MAX_QUOTED] if lines else ""
         return ""
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with (self.path / "lock").open("w") as file:
-            fcntl.lockf(file, fcntl.LOCK_EX)
-            yield
-
 
 def boot_id() -> str:
     try:
@@ -145,10 +141,3 @@ def read(path: Path, kind: type[T]) -> T | None:
         return decode(path.read_bytes(), kind)
     except (OSError, BadDocument):
         return None
-
-
-def write(path: Path, text: str) -> None:
-    """Write the file in one step."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text)
-    beside.replace(path)

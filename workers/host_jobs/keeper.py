@@ -11,11 +11,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import FrameType
 
 from trainyard.contract.base import encode
 from trainyard.lifeline import VARIABLE
-from workers.host_jobs.jobs import EndMark, JobFolder, KeeperMark, boot_id, write
+from trainyard.spooling.plain_files import write_private
+from workers.host_jobs.jobs import EndMark, JobFolder, KeeperMark, boot_id
 from workers.machine.processes import adopt_orphans, identify, kill_children, name_process, send
 
 STOP_LIMIT_S = 40.0  # from the request to end until everything is killed; a node sends its last records meanwhile
@@ -29,12 +29,12 @@ def main(argv: list[str]) -> int:
     except FileExistsError:  # another one keeps it
         return 0
     own = identify(os.getpid())
-    write(folder.path / "keeper.json", encode(KeeperMark(own.pid, own.start, boot_id(), time.time())))
+    write_private(folder.path / "keeper.json", encode(KeeperMark(own.pid, own.start, boot_id(), time.time())))
     name_process("ty-keeper")
     adopt_orphans()
     code = keep(command)
     kill_children()
-    write(folder.path / "end.json", encode(EndMark(code, time.time())))
+    write_private(folder.path / "end.json", encode(EndMark(code, time.time())))
     return 0
 
 
@@ -49,7 +49,16 @@ def keep(command: list[str]) -> int:
         return NOT_FOUND
     finally:
         os.close(ours)
-    signal.signal(signal.SIGTERM, Ending(node.pid).take)
+
+    def end(*_: object) -> None:
+        """Pass on the first request to end, and kill what has not ended by then."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        send(node.pid, signal.SIGTERM)
+        killing = threading.Timer(STOP_LIMIT_S, send, (node.pid, signal.SIGKILL))
+        killing.daemon = True
+        killing.start()
+
+    signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGURG, lambda *_: send(node.pid, signal.SIGURG))  # a notice
     while True:
         pid, status = os.waitpid(-1, 0)
@@ -57,25 +66,6 @@ def keep(command: list[str]) -> int:
             node.returncode = os.waitstatus_to_exitcode(status)
             os.close(theirs)
             return node.returncode if node.returncode >= 0 else 128 - node.returncode
-
-
-class Ending:
-    """Passes on one request to end, and kills what has not ended by then."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._is_asked = False
-
-    def take(self, _number: int = 0, _frame: FrameType | None = None) -> None:
-        if self._is_asked:
-            return
-        self._is_asked = True
-        send(self._pid, signal.SIGTERM)
-        threading.Thread(target=self._insist, daemon=True).start()
-
-    def _insist(self) -> None:
-        time.sleep(STOP_LIMIT_S)
-        send(self._pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ Power/Thermal Controls and Monitoring", "AMDGPU RAS Support"). HIP counts GPUs i
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,12 +60,8 @@ class AmdGpu(NamedTuple):
         return int(text) if text.isdecimal() else None
 
 
-class AmdFaults:
-    def __init__(self, gpus: Sequence[AmdGpu]) -> None:
-        self._gpus = gpus
-
-    def read(self) -> list[GpuFaults]:
-        return [gpu.faults() for gpu in self._gpus]
+def fault_reader(gpus: Sequence[AmdGpu]) -> Callable[[], list[GpuFaults]]:
+    return lambda: [gpu.faults() for gpu in gpus]
 
 
 def count() -> int:

@@ -5,18 +5,19 @@ the same variable (ROCm's documentation of HIP's environment variables: "for por
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 from trainyard.contract.machines import Gpu, GpuFaults, GpuHealth
 from workers.machine import amd, nvidia
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# Makers, each a module with ``count``, ``find``, ``driver`` and TORCH, a part of the version of a torch for its GPUs,
-# and its reader of faults. A machine has GPUs of one.
-MAKERS: dict[ModuleType, Any] = {nvidia: nvidia.NvidiaFaults, amd: amd.AmdFaults}
+# Makers, each a module with ``count``, ``find``, ``driver``, ``fault_reader`` and TORCH, a part of the version of a
+# torch for its GPUs. A machine has GPUs of one.
+MAKERS: tuple[ModuleType, ...] = (nvidia, amd)
+FaultReader = Callable[[], list[GpuFaults]]
 
 
 class OwnGpu(Protocol):
@@ -78,12 +79,8 @@ def _found(made_by: ModuleType) -> Iterator[OwnGpu]:
         yield gpu
 
 
-class GpuFaultReader:
-    """Reads the faults of this node's GPUs; without a driver there is nothing to read."""
-
-    def __init__(self) -> None:
-        gpus = own_gpus()
-        self._reader = MAKERS[maker()](gpus) if gpus else None
-
-    def read(self) -> list[GpuFaults]:
-        return self._reader.read() if self._reader else []
+def fault_reader() -> FaultReader:
+    """Return what reads the faults of this node's GPUs; without a driver there is nothing to read."""
+    gpus = own_gpus()
+    read: FaultReader = maker().fault_reader(gpus) if gpus else list
+    return read

@@ -81,6 +81,10 @@ class NvidiaFaults:
                     self._xids[index] = int(event.eventData)
 
 
+def fault_reader(gpus: Sequence[NvidiaGpu]) -> Callable[[], list[GpuFaults]]:
+    return NvidiaFaults(gpus).read
+
+
 def count() -> int:
     """Return how many the machine has, 0 without a driver. NVML stays open for their handles."""
     try:

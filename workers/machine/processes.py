@@ -2,7 +2,6 @@
 elsewhere best effort."""
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -11,10 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-PR_SET_PDEATHSIG = 1
+from workers.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, PR_SET_PDEATHSIG, prctl
+
 PF_EXITING = 0x4
-PR_SET_NAME = 15
-PR_SET_CHILD_SUBREAPER = 36
 
 STOPPED_AFTER_S = 2.0  # somebody may stop a process for a moment
 STOPPED_LIMIT_S = 15.0  # a stopped process goes on by no means of its own
@@ -23,8 +21,6 @@ UNSEEN_S = 5.0  # who was kept from looking for longer knows nothing of that tim
 SIGNALLED = 128  # and the number of a signal: how a shell says that it ended a program
 
 PROC = Path("/proc")
-# Loaded once and before any fork: dlopen in a forked child may meet a lock that a thread of the parent held.
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class Process(NamedTuple):
@@ -68,8 +64,7 @@ def adopt_orphans() -> None:
 
 def name_process(name: str) -> None:
     """Set the name that ``ps`` and ``top`` show; at most 15 bytes."""
-    if _libc is not None:
-        _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+    _prctl(PR_SET_NAME, name.encode()[:15])
 
 
 def start_of(pid: int) -> int | None:
@@ -184,9 +179,9 @@ def _stat(pid: int) -> list[str] | None:
     return text[text.rindex(")") + 2 :].split()
 
 
-def _prctl(option: int, value: int) -> None:
-    if _libc is not None and _libc.prctl(option, value, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), f"prctl {option} was refused")
+def _prctl(option: int, value: object) -> None:
+    if sys.platform == "linux":
+        prctl(option, value)
 
 
 def tcp_sockets(net: Path) -> Iterator[tuple[str, list[str]]]:

@@ -219,7 +219,9 @@ class Attempts:
         if folder.was_started() or folder.is_ended():
             return
         try:
-            self._refuse_stale(order)
+            others = (other for one in list(self._folders.values()) if (other := one.order()) is not None)
+            if any(other.run == order.run and other.fence > order.fence for other in others):
+                raise orders.CannotRunHere("stale_fence", NEWER_ATTEMPT)
             refuse_isolation(order, self._isolation)
             refuse_data(order, self._isolation)
             if problem := check_folder(root := checkpoints_root(self._home)).problem:  # no rank could keep one
@@ -269,12 +271,6 @@ class Attempts:
         for _, other in sorted(before.items()):
             if number := files.take_over(other, folder):
                 log.info("working_folder.taken_over", attempt=folder.attempt, before=other.attempt, files=number)
-
-    def _refuse_stale(self, order: Order) -> None:
-        for folder in list(self._folders.values()):
-            other = folder.order()
-            if other is not None and other.run == order.run and other.fence > order.fence:
-                raise orders.CannotRunHere("stale_fence", NEWER_ATTEMPT)
 
     def _stop(self, order: Order, request: Request) -> None:
         """Stop the order's attempt, or see to it that it never starts."""
@@ -333,14 +329,16 @@ class Attempts:
 
 def _problem_of(error: Exception) -> str:
     """Return why an attempt cannot be prepared yet."""
-    if isinstance(error, httpx.HTTPStatusError):
-        what = "its secrets were" if _is_of_secrets(error) else "the run's code was"
-        return f"the server answered {error.response.status_code} when {what} fetched"
     if isinstance(error, httpx.HTTPError):
         if error._request is None:
             return f"the server cannot be reached: {str(error) or type(error).__name__}"
-        server = f"{error.request.url.scheme}://{error.request.url.netloc.decode()}"
-        what = "its secrets" if _is_of_secrets(error) else "the run's code"
+        url = error.request.url
+        is_of_secrets = url.path.endswith("/secrets")
+        if isinstance(error, httpx.HTTPStatusError):
+            what = "its secrets were" if is_of_secrets else "the run's code was"
+            return f"the server answered {error.response.status_code} when {what} fetched"
+        what = "its secrets" if is_of_secrets else "the run's code"
+        server = f"{url.scheme}://{url.netloc.decode()}"
         return f"{what} cannot be fetched from {server}: {str(error) or type(error).__name__}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
@@ -368,7 +366,3 @@ def refuse_data(order: Order, isolation: Isolation = NO_ISOLATION) -> None:
     location = str((order.spec.get("task", {}).get("data") or {}).get("location") or "")
     if problem := location_problem(location) or isolation.problem_of(location):
         raise orders.CannotRunHere("data_outside", f"task.data.location: {problem}.")
-
-
-def _is_of_secrets(error: httpx.HTTPError) -> bool:
-    return error.request.url.path.endswith("/secrets")

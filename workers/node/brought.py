@@ -42,7 +42,7 @@ class Departure(threading.Thread):
         """``grace_s``: from SIGTERM until the machine is taken."""
         super().__init__(name="departure", daemon=True)
         self._node, self._attempt, self._home, self._grace_s = node, attempt, home, grace_s
-        self._alive = KeepAlive(home)
+        self._alive_due_at = 0.0
         self._noticed = threading.Event()
         self._is_told = False
 
@@ -51,7 +51,7 @@ class Departure(threading.Thread):
 
     def run(self) -> None:
         while not self._node.is_done_with(self._attempt):
-            self._alive.show()
+            self.show_alive()
             if self._noticed.wait(LOOK_EVERY_S) and not self._is_told:
                 self._is_told = True
                 log.warning("node.notice", signal=NOTICE.name, attempt=self._attempt)
@@ -61,6 +61,16 @@ class Departure(threading.Thread):
         log.info("node.leaves", attempt=self._attempt)
         time.sleep(READ_S)
         os.kill(os.getpid(), signal.SIGTERM)
+
+    def show_alive(self) -> None:
+        """Touch the file by which other nodes see that this one lives."""
+        if time.monotonic() < self._alive_due_at:
+            return
+        self._alive_due_at = time.monotonic() + SHOW_EVERY_S
+        try:
+            alive_file(self._home).touch()
+        except OSError as error:  # a full disk; a folder that a person has removed
+            log.warning("node.alive_unwritten", path=str(alive_file(self._home)), error=str(error))
 
     def finish(self) -> None:
         """End what still runs after the last command, and leave nothing behind that the server has."""
@@ -75,23 +85,6 @@ class Departure(threading.Thread):
 # The folders of all machines may lie on one shared file system, where no process can see whether those of another
 # machine live. So each living node touches a file in its own folder now and then. Only a folder with such a file,
 # long untouched, is removed: what the node of another kind keeps is not ours.
-
-
-class KeepAlive:
-    """The file by which other nodes see that this one lives."""
-
-    def __init__(self, home: Path) -> None:
-        self._path = alive_file(home)
-        self._due_at = 0.0
-
-    def show(self) -> None:
-        if time.monotonic() < self._due_at:
-            return
-        self._due_at = time.monotonic() + SHOW_EVERY_S
-        try:
-            self._path.touch()
-        except OSError as error:  # a full disk; a folder that a person has removed
-            log.warning("node.alive_unwritten", path=str(self._path), error=str(error))
 
 
 def alive_file(home: Path) -> Path:

@@ -22,6 +22,7 @@ from celery.worker import state
 from trainyard import __version__, lifeline
 from trainyard.contract.calls import REMOVED_EXIT_CODE, JoinRequest, unpinned
 from trainyard.contract.machines import LABEL
+from trainyard.contract.seals import ATTACH, INSPECT, NUDGE
 from trainyard.rest.http_clients import spare_loopback
 from workers.data_access import CLOSED
 from workers.machine.inventory import take_inventory
@@ -194,7 +195,8 @@ def serve(
         threading.Thread(target=sweep, args=(home,), name="leftovers", daemon=True).start()
     commands = CommandReader(config.id, config.key, node.clock.now)
     app = make_app(config.redis_url, config.name, commands.gate())
-    register(app, commands, node)
+    for task, handle in {NUDGE: node.nudge, INSPECT: node.inspect, ATTACH: node.attach}.items():
+        register(app, commands, task, handle)
     node.start(end_as_removed)
     worker_shutting_down.connect(lambda **_: node.leave(), weak=False)
     # It warns root of pickled messages; we accept JSON only.

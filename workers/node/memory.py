@@ -4,7 +4,7 @@ or because the node that owned it is gone."""
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,17 +74,12 @@ class NodeMemory:
     def remove_abandoned(self) -> None:
         """Remove what nodes of this machine have left that were killed for good."""
         if self.folder is not None:
-            remove_abandoned(self.folder.path, has_supervisors)
+            remove_abandoned(self.folder.path)
 
     def close(self) -> None:
         """Give the memory back: no process of a run lives here."""
         if self.folder is not None:
             self.folder.remove()
-
-
-def has_supervisors(home: Path) -> bool:
-    """Return whether a supervisor lives at the node's home, with a node worker or without."""
-    return any(attempt.lock_holder() is not None for attempt in attempts_in(home))
 
 
 # A node worker that ends gracefully gives its memory back. One that is killed for good cannot, and its folder would
@@ -121,32 +116,26 @@ def _lock(folder: Path, home: Path) -> IO[bytes] | None:
     return None
 
 
-def remove_abandoned(own: Path, is_inhabited: Callable[[Path], bool]) -> None:
-    """Remove the memory folders beside ``own`` whose node is gone, and show that this node is not. ``is_inhabited``
-    returns whether a supervisor lives at a node's home."""
+def remove_abandoned(own: Path) -> None:
+    """Remove the memory folders of this user beside ``own`` whose node is gone, and show that this node is not."""
     with suppress(OSError):
         os.utime(own / OWNER)
-    for folder in _others(own):
-        if _is_abandoned(folder, is_inhabited):
-            _remove(folder)
-
-
-def _others(own: Path) -> Iterator[Path]:
-    """Yield the memory folders of this user's other nodes."""
     for path in sorted(own.parent.glob(f"trainyard-{os.getuid()}-*")):
         with suppress(OSError):
-            if path != own and path.lstat().st_uid == os.getuid() and (path / OWNER).lstat():
-                yield path
+            if path != own and path.lstat().st_uid == os.getuid() and _is_abandoned(path):
+                _remove(path)
 
 
-def _is_abandoned(folder: Path, is_inhabited: Callable[[Path], bool]) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     """Return whether no supervisor lives at the node's home, and its node worker is not expected back."""
     try:
         home = Path(os.fsdecode((folder / OWNER).read_bytes()))
         age_s = time.time() - (folder / OWNER).stat().st_mtime
     except (OSError, ValueError):
         return False
-    return home.is_absolute() and (not home.is_dir() or (age_s > GONE_AFTER_S and not is_inhabited(home)))
+    if not home.is_absolute() or (home.is_dir() and age_s <= GONE_AFTER_S):
+        return False
+    return all(attempt.lock_holder() is None for attempt in attempts_in(home))
 
 
 def _remove(folder: Path) -> None:

@@ -98,12 +98,12 @@ def _reachable(answer: JoinAnswer, trust: Trust, *, wants_tls: bool) -> str:
     return answer.redis_url
 
 
-def problem_of(response: httpx.Response) -> str:
-    """Return the sentence of a problem+json answer, or the status where it has none."""
+def problem_of(response: httpx.Response, otherwise: str = "") -> str:
+    """Return the sentence of a problem+json answer; where it has none, the one given or the status."""
     try:
         return str(response.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        return f"{response.status_code} {response.reason_phrase}."
+        return otherwise or f"{response.status_code} {response.reason_phrase}."
 
 
 class ServerClient:

@@ -1,7 +1,6 @@
 """The node worker: takes orders, gets supervisors for them, and reports every second how they and the machine are."""
 
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -38,7 +37,7 @@ from trainyard.contract.session_frames import Frame, FrameLock
 from trainyard.contract.sessions import Attach, FrameKind, SessionEnd, SessionOrder
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.temporary import take_lost_names
-from workers.machine.gpus import GpuFaultReader
+from workers.machine.gpus import fault_reader
 from workers.machine.inventory import HealthReader, take_inventory
 from workers.node.attempts import Attempts
 from workers.node.finished import FinishedAttempts
@@ -48,6 +47,7 @@ from workers.node.preflight.self_check import SelfChecker
 from workers.node.preparation.orders import Environments, Standby
 from workers.node.server_client import ServerClient, ServerClock
 from workers.node.zygote_keeper import ZygoteKeeper
+from workers.replicas.folders import run_folders
 from workers.sandbox.node import Isolation
 from workers.transport.control_socket import Request, send_request, socket_path
 from workers.transport.desired_reader import DesiredReader, connect
@@ -59,7 +59,6 @@ log = structlog.get_logger(__name__)
 
 # Checkpoints of runs that were deleted go from the disk: the server says which those are, nobody guesses.
 
-RUN = re.compile(r"[a-z0-9]{1,12}")
 MAX_ASKED = 500
 
 
@@ -69,11 +68,7 @@ def sweep(root: Path, server: ServerClient) -> list[str]:
     A run that the server merely does not know is left alone: the disk may be another server's too. Raises
     httpx.HTTPError and OSError.
     """
-    if not root.is_dir():
-        return []
-    with os.scandir(root) as entries:
-        here = [one.name for one in entries if RUN.fullmatch(one.name) and one.is_dir(follow_symlinks=False)]
-    swept = []
+    here, swept = run_folders(root), list[str]()
     for start in range(0, len(here), MAX_ASKED):
         asked = here[start : start + MAX_ASKED]
         for run in sorted(set(asked) & server.gone_runs(asked)):
@@ -139,7 +134,7 @@ class NodeWorker:
         self._standby = Standby(home / "cache", server, lambda: self._zygote.is_ready, isolation)
         self._inspector = Inspector(home, server, isolation)
         self._checker = SelfChecker(
-            self._client, node=config.id, address=address, home=home, checkpoints=checkpoints, gpus=GpuFaultReader()
+            self._client, node=config.id, address=address, home=home, checkpoints=checkpoints, gpus=fault_reader()
         )
         self._over = threading.Event()
         self._nudged = threading.Event()

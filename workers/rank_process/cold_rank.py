@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainyard.contract.base import WireStruct, encode
-from trainyard.contract.orders import Order
 from trainyard.spooling.plain_files import create_plain, open_plain
-from workers.attempt.folder import AttemptFolder
 from workers.progress import marker
 from workers.progress.marker import SIZE, Marker, Marks
 
@@ -50,21 +48,11 @@ def leading_to_hook(python_path: str | None) -> dict[str, str]:
     return {"PYTHONPATH": str(HOOK), **({EMPTY: "1"} if python_path == "" else {})}
 
 
-class MarksFile:
-    """Marks that a cold rank has copied. It is the user's file: anything may stand there, or nothing."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def read(self) -> Marks:
-        try:
-            with open_plain(self._path) as file:
-                data = file.read(SIZE)
-        except OSError:
-            data = b""
-        return Marker(bytearray(data.ljust(SIZE, b"\0"))).read()
-
-
-def marks_files(folder: AttemptFolder, order: Order) -> list[MarksFile]:
-    """Return those of the node's ranks, in their order."""
-    return [MarksFile(folder.marks_path(order.first_rank + number)) for number in range(order.num_ranks)]
+def marks_in(path: Path) -> Marks:
+    """Return the marks that a cold rank has copied. It is the user's file: anything may stand there, or nothing."""
+    try:
+        with open_plain(path) as file:
+            data = file.read(SIZE)
+    except OSError:
+        data = b""
+    return Marker(bytearray(data.ljust(SIZE, b"\0"))).read()

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from trainyard.contract.base import JsonObject, SpecDocument, decode, encode
+from trainyard.contract.base import JsonObject, SpecDocument, encode
 from trainyard.contract.calls import GivenSecret
 from trainyard.contract.reports import RankError
 from trainyard.formats.words import ANSI
@@ -102,13 +102,6 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     def task(self) -> JsonObject:
         task: JsonObject = self.spec["task"]
         return task
-
-    def to_bytes(self) -> bytes:
-        return encode(self).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "RankPlan":
-        return decode(data, cls)
 
 
 def become_rank(plan: RankPlan, parent: int, output: tuple[int, ...] = ()) -> NoReturn:

@@ -52,11 +52,7 @@ class MemoryFolder:
 
     def runs(self) -> dict[str, int]:
         """Return how many bytes each run takes here."""
-        if not self.path.is_dir():
-            return {}
-        with os.scandir(self.path) as entries:
-            found = [one.name for one in entries if RUN.fullmatch(one.name) and one.is_dir(follow_symlinks=False)]
-        return {run: used_bytes(self.path / run) for run in found}
+        return {run: used_bytes(self.path / run) for run in run_folders(self.path)}
 
     def refuse_beyond_limit(self, num_bytes: int, *, freed: int = 0) -> None:
         """Raise NoRoom where ``num_bytes`` more do not fit, once ``freed`` are gone."""
@@ -132,6 +128,14 @@ def _limit_bytes(base: Path, environment: Mapping[str, str]) -> int:
         raise NoMemoryFolder(f"{LIMIT} is {given!r}, and is to be a whole number of bytes from 0")
     most = int(given) if given else int(SHARE_OF_MEMORY * psutil.virtual_memory().total)
     return min(most, shutil.disk_usage(base).total)
+
+
+def run_folders(root: Path) -> list[str]:
+    """Return the runs that have a folder below ``root``. Raises OSError."""
+    if not root.is_dir():
+        return []
+    with os.scandir(root) as entries:
+        return [one.name for one in entries if RUN.fullmatch(one.name) and one.is_dir(follow_symlinks=False)]
 
 
 def used_bytes(folder: Path) -> int:

@@ -186,12 +186,6 @@ def _receive(connection: socket.socket, part: StatePart, path: Path, group: int)
 def _listen(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     for place in ((address, port), (address, 0), ("", 0)):  # the last: an address that only others see
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(place)
-            listener.listen(MAX_CONNECTIONS)
-            return listener
-        except OSError:
-            listener.close()
+        with suppress(OSError):
+            return socket.create_server(place, family=family, backlog=MAX_CONNECTIONS)
     raise OSError(f"no port of {address} can be listened at")

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from workers.sandbox.kernel import bpf
+from workers.kernel import bpf
 
 PROG_LOAD, LINK_CREATE = 5, 28  # commands of bpf(2)
 CGROUP_SKB, INGRESS, EGRESS = 8, 0, 1  # the type of the programs, and where they are attached

@@ -22,16 +22,7 @@ from typing import NoReturn
 
 import msgspec
 
-from workers.sandbox.kernel import (
-    CLONE_NEWIPC,
-    CLONE_NEWNET,
-    CLONE_NEWPID,
-    PR_SET_NAME,
-    PR_SET_PDEATHSIG,
-    join,
-    prctl,
-    unshare,
-)
+from workers.kernel import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWPID, PR_SET_NAME, PR_SET_PDEATHSIG, join, prctl, unshare
 from workers.sandbox.process import Sandbox, enter
 
 SET_ADDRESS, SET_FLAGS = 0x8916, 0x8914  # requests to a network interface

@@ -17,8 +17,8 @@ import msgspec
 
 from trainyard.contract.base import encode
 from trainyard.contract.machines import SandboxLevel
+from workers.kernel import CLONE_NEWUSER, unshare
 from workers.sandbox import loopback, seccomp
-from workers.sandbox.kernel import CLONE_NEWUSER, unshare
 from workers.sandbox.namespaces import NamespaceHolder
 from workers.sandbox.node import Isolation, Probe, project_users
 from workers.sandbox.process import ROOT, Mechanism, Sandbox, enter

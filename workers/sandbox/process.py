@@ -21,8 +21,8 @@ from pathlib import Path
 
 import msgspec
 
-from workers.sandbox import cgroups, kernel, seccomp
-from workers.sandbox.kernel import (
+from workers import kernel
+from workers.kernel import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
     MS_BIND,
@@ -39,6 +39,7 @@ from workers.sandbox.kernel import (
     make_read_only,
     mount,
 )
+from workers.sandbox import cgroups, seccomp
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -130,7 +131,8 @@ def _hide_folders(sandbox: Sandbox) -> None:
     umask = os.umask(0o022)  # what is made to lead there is for its user to pass
     with _opened([*shown, *sandbox.own]) as descriptors:
         if sandbox.mechanism == Mechanism.NAMESPACE:
-            for program in _own_programs():
+            # What a process of our user could write, and others of ours would then run.
+            for program in sorted((place for place in our_programs() if os.access(place, os.W_OK)), key=len):
                 bind(program, program, is_writable=False)
         for place in sorted({*covered, *shared, *descriptors}, key=len):  # what holds others comes first
             if place in shared:
@@ -143,7 +145,7 @@ def _hide_folders(sandbox: Sandbox) -> None:
     if sandbox.mechanism.is_other_user and covered:
         _name_user(sandbox.user, Path(min(covered)))
     for folder in covered:
-        _close(folder)
+        mount(None, folder, None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
     if sandbox.holder:  # lists the processes of its own PID namespace alone
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     os.umask(umask)
@@ -163,9 +165,9 @@ def _own_user_namespace() -> None:
     """An unprivileged way to mounts of one's own: in it we have the user that we had, and no other."""
     user, group = os.getuid(), os.getgid()
     kernel.unshare(CLONE_NEWUSER | CLONE_NEWNS)
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{user} {user} 1")
-    _write("/proc/self/gid_map", f"{group} {group} 1")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
 def _closed_folders(places: Iterable[str]) -> set[str]:
@@ -178,11 +180,6 @@ def _closed_folders(places: Iterable[str]) -> set[str]:
                 found.add(os.fspath(folder))
                 break
     return found
-
-
-def _own_programs() -> list[str]:
-    """Return programs that a process of our user could write, and others of ours would then run."""
-    return sorted((place for place in our_programs() if os.access(place, os.W_OK)), key=len)
 
 
 def our_programs() -> set[str]:
@@ -208,10 +205,6 @@ def _opened(places: Iterable[str]) -> Iterator[dict[str, int]]:
     finally:
         for descriptor in descriptors.values():
             os.close(descriptor)
-
-
-def _close(folder: str) -> None:
-    mount(None, folder, None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
 
 
 def _show(descriptor: int, place: str, *, is_writable: bool, shared: Iterable[str]) -> None:
@@ -253,11 +246,3 @@ def _made_inside(root: str, place: str, *, is_folder: bool) -> Iterator[str]:
         yield f"/proc/self/fd/{way}"
     finally:
         os.close(way)
-
-
-def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)

@@ -16,7 +16,7 @@ import platform
 import struct
 from typing import NamedTuple
 
-from workers.sandbox.kernel import PR_SET_SECCOMP, prctl
+from workers.kernel import PR_SET_SECCOMP, prctl
 
 FILTER_MODE = 2
 LOAD, JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, JUMP_IF_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06

@@ -1,35 +1,37 @@
-"""The supervisor's part with containers: has the attempt's image on the node before its ranks start."""
+"""The supervisor's part with containers: has the attempt's image on the node before its ranks start, and fills in what
+a rank's plan says of its container: mounts, GPUs, variables."""
 
 import hashlib
 import json
 import os
-import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import structlog
+import msgspec
 
+from trainyard import shadow
 from trainyard.contract.base import WireStruct
 from trainyard.contract.orders import Order
 from trainyard.spec.needs import environment_key
 from trainyard.spec.sections.container import CREDENTIALS, SECTION, read_image
-from trainyard.spec.sections.environment import EnvironmentSection, environment_of
+from trainyard.spec.sections.environment import environment_of
 from workers.attempt.documents import StartRequest, read_document
 from workers.attempt.folder import AttemptFolder
 from workers.containers.arguments import podman, remove_words
 from workers.containers.documents import ContainerPlan, ContainerRuntime, ImagePlan, container_name
-from workers.containers.podman import SETTING
+from workers.containers.podman import SETTING, call
 from workers.data_access import ROOTS, path_problem
 from workers.environments.content import SHORT, BadEnvironment, Content, read_content
 from workers.environments.store import EnvironmentRecord, FileLock
-from workers.sandbox.node import Isolation
+from workers.machine import gpus
+from workers.rank_process.cold_rank import HOOK, PROGRESS
+from workers.sandbox.process import Sandbox
 from workers.supervisor.environment import EnvironmentBuild
-from workers.supervisor.ranks.containers import devices_of, devices_problem
-
-log = structlog.get_logger(__name__)
 
 LAYOUT = 1  # of what a digest is made of
-REMOVAL_LIMIT_S = 30.0
+CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
+CDI_KIND = "nvidia.com/gpu"
 
 
 def build_for(order: Order, folder: AttemptFolder, request: StartRequest) -> EnvironmentBuild | None:
@@ -46,15 +48,9 @@ class ContainerBuild(EnvironmentBuild):
     server hands the digest to all attempts after it."""
 
     builder = "workers.environments.image_preparer"
-    what = "Preparing the image"
-
-    def __init__(
-        self, section: EnvironmentSection, order: Order, folder: AttemptFolder, home: Path, isolation: Isolation
-    ) -> None:
-        self._resolved = order.image_digest
-        self._names: list[str] = []  # that Podman has given the image here
-        self._has_started = False
-        super().__init__(section, order, folder, home, isolation)
+    _resolved = ""  # the digest to which a tag led here
+    _names: tuple[str, ...] = ()  # that Podman has given the image here
+    _has_started = False
 
     @property
     def python(self) -> str:
@@ -106,19 +102,9 @@ class ContainerBuild(EnvironmentBuild):
 
     def close(self) -> None:
         super().close()
-        if self._has_started:
-            self._remove_containers()
-
-    def _remove_containers(self) -> None:
-        """Remove what Podman keeps of containers whose processes were killed."""
-        names = [container_name(self._order, number) for number in range(self._order.num_ranks)]
-        try:
-            subprocess.run(
-                remove_words(self.runtime, names), env=self.podman_environment, cwd="/", check=False,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=REMOVAL_LIMIT_S,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError) as error:  # the node worker looks for leftovers besides
-            log.warning("containers.left", attempt=self._order.attempt, error=str(error))
+        if self._has_started:  # Podman keeps containers whose processes were killed; the node worker looks for them too
+            names = [container_name(self._order, number) for number in range(self._order.num_ranks)]
+            call(remove_words(self.runtime, names), self.podman_environment)
 
     @property
     def _runtime_path(self) -> Path:
@@ -128,8 +114,8 @@ class ContainerBuild(EnvironmentBuild):
     def _reference(self) -> str:
         """The image's name as Podman is asked for it."""
         image = self._section.container.image
-        found = read_image(image)
-        return image if found is None or found.digest or not self._resolved else found.pinned(self._resolved)
+        found, digest = read_image(image), self._resolved or self._order.image_digest
+        return image if found is None or found.digest or not digest else found.pinned(digest)
 
     def _read(self) -> Content:
         if not self._tools.podman:
@@ -164,24 +150,15 @@ class ContainerBuild(EnvironmentBuild):
     def _use(self) -> None:
         """Mark the image as used, or delete its record where somebody removed the image: then it is fetched again."""
         record = self.place.record
-        if record is not None and not self._has_image(record.image):
-            self.place.delete()
-            return
+        if record is not None:
+            words = podman(self.runtime, "image", "exists", record.image)
+            if call(words, self.podman_environment) is None:
+                self.place.delete()
+                return
         if record is not None and not set(self._names) <= set(record.image_names):
             record.image_names = tuple(sorted({*record.image_names, *self._names}))
             self.place.write_record(record)
         super()._use()
-
-    def _has_image(self, image: str) -> bool:
-        try:
-            words = podman(self.runtime, "image", "exists", image)
-            answer = subprocess.run(
-                words, env=self.podman_environment, cwd="/", check=False, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=REMOVAL_LIMIT_S,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError):
-            return False
-        return answer.returncode == 0
 
     def _describe(self, record: EnvironmentRecord) -> str:
         return f"Image {record.image[:12]}{f' ({record.image_digest})' if record.image_digest else ''}"
@@ -223,7 +200,7 @@ class ContainerBuild(EnvironmentBuild):
                 key=environment_key(self._order.spec),
                 image=image.id,
                 image_digest=image.digest,
-                image_names=tuple(self._names),
+                image_names=self._names,
                 bytes=image.bytes,
                 built_at=time.time(),
                 seconds=round(self._last.seconds, 3),
@@ -234,7 +211,7 @@ class ContainerBuild(EnvironmentBuild):
     def _know(self, reference: str) -> None:
         """Remember a name that Podman has given the image here. What lay on the node as localhost/… is not ours."""
         if not reference.startswith("localhost/"):
-            self._names.append(reference or self._tag)
+            self._names += (reference or self._tag,)
 
     def _resolve(self, digest: str) -> None:
         """Go on with the digest to which the tag leads now: it is kept under that."""
@@ -243,3 +220,48 @@ class ContainerBuild(EnvironmentBuild):
         self._lock.release()
         self.place = self._store.place(self._order.spec.get("project", ""), self._digest())
         self._lock = FileLock(self.place.lock)
+
+
+def filled(container: ContainerPlan, sandbox: Sandbox, own: Sequence[Path], shown: Sequence[Path]) -> ContainerPlan:
+    """Return the plan with the folders that the rank writes and reads, also where the node has no sandbox, and with the
+    user that it would have in one."""
+    for folder in own:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    read = [str(one) for one in shown if one.exists()]
+    return msgspec.structs.replace(
+        container,
+        user=sandbox.user if sandbox.mechanism.is_other_user else -1,
+        own=tuple(map(str, own)),
+        shown=tuple(dict.fromkeys((*read, str(HOOK), PROGRESS, str(shadow.HOOK)))),
+    )
+
+
+def devices_of(order: Order) -> list[str]:
+    """Return the GPUs of the node's part of an attempt, as CDI names them. All ranks here see all of them."""
+    if order.accelerator != "gpu":
+        return []
+    return [f"{CDI_KIND}={number}" for number in gpus.devices_of(order.slots).split(",") if number]
+
+
+def devices_problem(order: Order, folders: tuple[Path, ...] = CDI_FOLDERS) -> str:
+    """Return why containers get no GPUs here; empty where they do, or need none."""
+    if order.accelerator != "gpu" or any(_names_gpus(path) for folder in folders for path in folder.glob("*")):
+        return ""
+    return (
+        f"{SECTION}: this node has no CDI specification of its GPUs, by which Podman gives them to a container: make "
+        "one there (nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml)."
+    )
+
+
+def visible_devices(order: Order, own: Mapping[str, object]) -> dict[str, str]:
+    """Return CUDA_VISIBLE_DEVICES of a container: it counts the GPUs that it was given from 0."""
+    if order.accelerator != "gpu" or "CUDA_VISIBLE_DEVICES" in own:
+        return {}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(str(number) for number in range(len(devices_of(order))))}
+
+
+def _names_gpus(path: Path) -> bool:
+    try:
+        return path.suffix in (".yaml", ".yml", ".json") and CDI_KIND in path.read_text(errors="replace")
+    except OSError:
+        return False

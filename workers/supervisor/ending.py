@@ -26,46 +26,18 @@ GRACE_S = {
 }  # fmt: skip
 
 
-class StopProgress:
-    """``grace_s`` is what ranks have from SIGTERM to SIGKILL; what the server names goes before the spec's own."""
-
-    def __init__(self, grace_s: float) -> None:
-        self.grace_s = grace_s
-        self.began_at = 0.0  # monotonic
-        self._at = 0.0  # Unix seconds
-        self.is_hurried = False  # the server has named a shorter grace while it ran
-        self.killed: list[int] = []
-
-    def begin(self, now: float, grace_s: float | None) -> None:
-        self.began_at, self._at = now, time.time()
-        if grace_s is not None:
-            self.grace_s = grace_s
-
-    def shorten(self, grace_s: float) -> None:
-        self.grace_s, self.is_hurried = grace_s, True
-
-    def evidence(self, ranks: Sequence[RankState], folder: AttemptFolder) -> StopEvidence:
-        """Return what the server makes a sentence of. ``saved`` is what a recipe's rank 0 left: its last step, and
-        whether the checkpoint behind it is whole."""
-        ended = [rank.ended_at for rank in ranks if rank.ended_at is not None]
-        return StopEvidence(
-            took_s=round(max(0.0, max(ended, default=self._at) - self._at), 3),
-            grace_s=self.grace_s,
-            killed=self.killed,
-            hurried=self.is_hurried,
-            saved=read_document(folder.stopped_path, SavedStep),
-        )
-
-
 class Ending:
     """The first cause is the reason; a shorter grace counts at any time."""
 
     def __init__(self, order: Order, folder: AttemptFolder) -> None:
         self._order, self._folder = order, folder
         self.cause: str | None = None
-        self._at = 0.0  # Unix seconds
+        self._at = 0.0  # when it began, in Unix seconds…
+        self._began_at = 0.0  # …and monotonic
+        self._grace_s = grace_of(order.spec)  # from SIGTERM to SIGKILL; what the server names goes before the spec's
+        self._is_hurried = False  # the server has named a shorter grace while the ranks ended
         self._kill_at: float | None = None  # monotonic
-        self._stop = StopProgress(grace_of(order.spec))
+        self._killed: list[int] = []
 
     def begin(self, cause: str, grace_s: float | None) -> bool:
         """Take note of a cause. Return whether it is the one for which the ranks are now to end."""
@@ -74,17 +46,17 @@ class Ending:
             self._hurry(cause, grace_s, now)
             return False
         log.info("attempt.ending", cause=cause)
-        self.cause, self._at = cause, time.time()
-        if cause == "stopped":
-            self._stop.begin(now, grace_s)
-        self._kill_at = now + (self._stop.grace_s if cause in ("stopped", "preempted") else GRACE_S[cause])
+        self.cause, self._at, self._began_at = cause, time.time(), now
+        if cause == "stopped" and grace_s is not None:
+            self._grace_s = grace_s
+        self._kill_at = now + (self._grace_s if cause in ("stopped", "preempted") else GRACE_S[cause])
         return True
 
     def _hurry(self, cause: str, grace_s: float | None, now: float) -> None:
-        if cause == self.cause == "stopped" and grace_s is not None and grace_s < self._stop.grace_s:
+        if cause == self.cause == "stopped" and grace_s is not None and grace_s < self._grace_s:
             log.info("attempt.hurried", grace_s=grace_s)
-            self._stop.shorten(grace_s)
-            self._kill_at = min(self._kill_at or now, max(now, self._stop.began_at + grace_s))
+            self._grace_s, self._is_hurried = grace_s, True
+            self._kill_at = min(self._kill_at or now, max(now, self._began_at + grace_s))
 
     @property
     def is_over(self) -> bool:
@@ -94,7 +66,7 @@ class Ending:
     def record_killed(self, ranks: Sequence[RankState]) -> None:
         for rank in ranks:
             rank.was_ended |= rank.ended_at is None
-        self._stop.killed = [rank.rank for rank in ranks if rank.was_ended]
+        self._killed = [rank.rank for rank in ranks if rank.was_ended]
 
     def reason(self, ranks: Sequence[RankState], hang: HangFinding | None, *, is_disk_full: bool) -> Reason | None:
         """Return the reason of the attempt's end on this node; None where all ranks have ended well."""
@@ -102,7 +74,19 @@ class Ending:
         if reason is None:
             return None
         if self.cause == "stopped":
-            reason.evidence = {**(reason.evidence or {}), **to_builtins(self._stop.evidence(ranks, self._folder))}
+            reason.evidence = {**(reason.evidence or {}), **to_builtins(self._stop_evidence(ranks))}
         if self.cause in (reason.code, "hang"):
             reason.at = self._at  # ranks elsewhere may have ended because of it, before this report
         return reason
+
+    def _stop_evidence(self, ranks: Sequence[RankState]) -> StopEvidence:
+        """Return what the server makes a sentence of. ``saved`` is what a recipe's rank 0 left: its last step, and
+        whether the checkpoint behind it is whole."""
+        ended = [rank.ended_at for rank in ranks if rank.ended_at is not None]
+        return StopEvidence(
+            took_s=round(max(0.0, max(ended, default=self._at) - self._at), 3),
+            grace_s=self._grace_s,
+            killed=self._killed,
+            hurried=self._is_hurried,
+            saved=read_document(self._folder.stopped_path, SavedStep),
+        )

@@ -50,7 +50,6 @@ class EnvironmentBuild:
     """``python`` is the interpreter of the environment once ``is_ready``; ``problem`` says why there will be none."""
 
     builder = "workers.environments.builder"
-    what = "Building the environment"
 
     def __init__(
         self, section: EnvironmentSection, order: Order, folder: AttemptFolder, home: Path, isolation: Isolation

@@ -114,7 +114,7 @@ class Supervisor:
         config = load_config(Path(request.home))
         assert config is not None, "a node that has an order has joined"
         secrets = opened_secrets(request.secrets, config, order)
-        rules = RuleWatch(order.log_rules)
+        self._rules = rules = RuleWatch(order.log_rules)
         client = connect(config.redis_url)
         self._order, self._folder = order, folder
         self._ending = Ending(order, folder)
@@ -191,7 +191,7 @@ class Supervisor:
             if self._ending.is_over:
                 self._ending.record_killed(watching.ranks)
                 self._kill_all()
-            if watching.step() or self._reporting.has_met_rule:
+            if watching.step() or self._rules.has_news:
                 self._reporting.publish()
 
     def _wait_and_react(self) -> None:

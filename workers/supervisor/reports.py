@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from copy import copy
 
 import structlog
 
@@ -80,11 +81,6 @@ class Reporting:
         server."""
         return self._starting.go is None or self._contact.may_replace
 
-    @property
-    def has_met_rule(self) -> bool:
-        """Return whether a rule of the log was met for the first time since the last report."""
-        return self._rules.has_news
-
     def release_reserve(self) -> bool:
         """Make room for the final report. Returns whether the disk is full."""
         folder, is_full = self._starting.folder, False
@@ -109,7 +105,7 @@ class Reporting:
             phase=self.phase,
             address=self._address,
             reason=self._reason,
-            ranks=[rank.snapshot() for rank in starting.ranks],
+            ranks=[copy(rank) for rank in starting.ranks],  # as they are now: another thread may send it
             producers=last_sequences(starting.folder.spool) if self.phase == Phase.ENDED else {},
         )
         if self.phase == Phase.READY and (ports := starting.ports):

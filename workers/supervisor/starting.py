@@ -11,7 +11,7 @@ from workers.rank_process.group_formation import can_watch
 from workers.rank_process.run import RankPlan
 from workers.supervisor.container import build_for
 from workers.supervisor.ranks.confinement import Confinement
-from workers.supervisor.ranks.launch import RankStart, close_all, plan_rank, replica_plan, reserve_ports, start_of_ranks
+from workers.supervisor.ranks.launch import RankStart, plan_rank, replica_plan, reserve_ports, start_of_ranks
 from workers.supervisor.ranks.state import RankState
 
 
@@ -75,8 +75,8 @@ class Starting:
 
     def start(self, plans: list[RankPlan]) -> None:
         """Let the waiting processes become the ranks."""
-        reserved, self._reserved = self._reserved, []
-        close_all(reserved)
+        while self._reserved:
+            self._reserved.pop().close()
         is_watched = "script" in self.order.spec["task"] and not self.launch.is_cold and can_watch()
         for plan in plans:
             state = RankState(

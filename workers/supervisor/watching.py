@@ -3,7 +3,8 @@
 import contextlib
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -12,7 +13,8 @@ from trainyard.contract.desired import TraceRequest
 from workers.attempt.documents import write_document
 from workers.attempt.folder import AttemptFolder
 from workers.machine.processes import PROC, UNSEEN_S, Exit, descendants_of, send, start_of, tcp_sockets
-from workers.rank_process.cold_rank import marks_files
+from workers.progress.marker import Marks
+from workers.rank_process.cold_rank import marks_in
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.state import RankState
@@ -39,8 +41,10 @@ class Watching:
         self._launch = started.launch
         self._activity = Activity(folder)
         self._exits = ExitWatch(folder, self._activity)
-        markers = marks_files(folder, order) if self._launch.is_cold else self._confinement.waiting.markers
-        self._hangs = HangWatch(order, folder, markers, self._activity)
+        marks: list[Callable[[], Marks]] = [one.read for one in self._confinement.waiting.markers]
+        if self._launch.is_cold:
+            marks = [partial(marks_in, folder.marks_path(rank.rank)) for rank in self.ranks]
+        self._hangs = HangWatch(order, folder, marks, self._activity)
         self._groups_due_at = 0.0
         # Rank 0 of a torch process group listens at MASTER_PORT from its beginning to its end. A cold rank is an
         # interpreter of the user's own and is not watched, but the kernel lists its sockets.

@@ -117,7 +117,7 @@ def build(spec: RecipeSpec, task: Task, settings: Train, mesh: Mesh, device: tor
     apply_all(Place.CUT, assembly)
     apply_all(Place.REDUCE, assembly)
     assembly.feed = Feed(assembly.task, settings.batch_size, assembly.share, device)
-    passes = make_passes(assembly)
+    passes: Passes = pipeline.make_passes(assembly) if assembly.plan is not None else PlainPasses(assembly)
     # The optimizer, after every cut: it must own the parameters that are trained, not those that were replaced.
     assembly.optimizer = make_optimizer(assembly)
     assembly.schedule = make_schedule(settings)
@@ -149,11 +149,6 @@ def apply_all(place: Place, assembly: Assembly) -> None:
     """Apply the strategies of a place in the order of their table; one module may be that of several."""
     for strategy in dict.fromkeys(STRATEGIES[strategy.name] for strategy in at_place(place)):
         strategy.apply(assembly)
-
-
-def make_passes(assembly: Assembly) -> Passes:
-    """Return the passes of stages, or of a model that one rank, or one group of ranks, holds."""
-    return pipeline.make_passes(assembly) if assembly.plan is not None else PlainPasses(assembly)
 
 
 def finish(assembly: Assembly, passes: Passes, early_stopping: EarlyStopping) -> Training:

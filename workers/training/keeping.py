@@ -1,5 +1,6 @@
 """Keeping of states for the loop: the one to go on from before the first step, and those behind later steps."""
 
+import shutil
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -38,8 +39,6 @@ class DiskCheckpoints:
         self._every = spec.checkpoint.every_steps
         self._given = spec.checkpoint
         self._plan = in_memory if self._every and spec.checkpoint.replicate_every_steps else None
-        self._keep = spec.checkpoint.keep
-        self._restore_point = spec.checkpoint.restore
         self._kind = spec.parallel.synchronization.kind
         self._store, self._metrics = store, metrics
         self._parameters: Parameters = {}
@@ -65,10 +64,8 @@ class DiskCheckpoints:
         found, refused = choose(self._store.candidates, training, self._parameters, self._kind)
         self._report_refused(training, refused)
         if found is None:
-            if self._restore_point:
-                raise ValueError(
-                    f"checkpoint.restore is {self._restore_point}, which cannot be restored: {reasons(refused)}"
-                )
+            if wanted := self._given.restore:
+                raise ValueError(f"checkpoint.restore is {wanted}, which cannot be restored: {reasons(refused)}")
             if (refused or in_memory.refused) and training.mesh.rank == 0:
                 why = "none of the checkpoints that were offered can be used"
                 self._metrics.report(record_of("anew", self._store.run, Mark(self._store.fence, 0), why=why))
@@ -165,7 +162,7 @@ class DiskCheckpoints:
             run=self._store.run,
             fence=self._store.fence,
             folder=folder,
-            keep=self._keep,
+            keep=self._given.keep,
             rank=rank,
             writers=tuple(writers),
             model=training.task.describe(),
@@ -194,7 +191,7 @@ class DiskCheckpoints:
         store.sweep(facts.folder, Mark(facts.fence, 0))
         for mark in store.find(facts.folder, store.DELETED):  # an earlier attempt could neither remove nor report it
             self._metrics.report(record_of("deleted", facts.run, mark))
-            store.remove(facts.folder / mark.deleted_name)
+            shutil.rmtree(facts.folder / mark.deleted_name, ignore_errors=True)
 
     def _report_refused(self, training: Training, refused: Sequence[Refused]) -> None:
         for one in refused:

@@ -242,8 +242,7 @@ def is_enough(training: Training, found: Mapping[str, float]) -> bool:
         return False
     says_so = stopping.is_enough(found[stopping.metric]) and training.mesh.rank == 0
     word = torch.tensor(float(says_so), device=training.device)
-    summing = training.start_sum(word)
-    if summing is not None:
+    if (summing := training.start_sum(word)) is not None:
         summing.wait()
     return word.item() > 0
 
@@ -327,7 +326,6 @@ def validation_means(training: Training) -> dict[str, float]:
             training.passes.evaluate(slice(0, 1))
     for part in training.parts:
         part.train()
-    summing = training.start_sum(totals)
-    if summing is not None:
+    if (summing := training.start_sum(totals)) is not None:
         summing.wait()
     return dict(zip(("loss", *task.measures), (totals / task.num_validation_rows).tolist(), strict=True))

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from celery import Celery
@@ -21,16 +21,6 @@ MAX_AGE_S = 60.0
 KINDS: dict[str, type[WireStruct]] = {NUDGE: Nudge, INSPECT: Inspect, ATTACH: Attach}
 
 T = TypeVar("T")
-
-
-class CommandHandler(Protocol):
-    """Receiver of a node's commands."""
-
-    def nudge(self, command: Nudge) -> None: ...
-
-    def inspect(self, command: Inspect) -> None: ...
-
-    def attach(self, command: Attach) -> None: ...
 
 
 class CommandReader:
@@ -53,31 +43,16 @@ class CommandReader:
         return MessageGate(frozenset(KINDS), lambda task, sealed: self.read(task, sealed, KINDS[task]) is not None)
 
 
-def register(app: Celery, reader: CommandReader, handler: CommandHandler) -> None:
-    """Give ``app`` the tasks. ``reader`` opens the commands, ``handler`` carries them out."""
+def register(app: Celery, reader: CommandReader, task: str, handle: Callable[[Any], None]) -> None:
+    """Give ``app`` the task: ``reader`` opens its commands, ``handle`` carries them out."""
 
-    @app.task(name=NUDGE)
-    def nudge(*, sealed: str) -> None:
-        if (command := reader.read(NUDGE, sealed, Nudge)) is not None:
-            handler.nudge(command)
-
-    @app.task(name=INSPECT)
-    def inspect(*, sealed: str) -> None:
-        if (command := reader.read(INSPECT, sealed, Inspect)) is not None:
-            _carry_out(INSPECT, lambda: handler.inspect(command))
-
-    @app.task(name=ATTACH)
-    def attach(*, sealed: str) -> None:
-        if (command := reader.read(ATTACH, sealed, Attach)) is not None:
-            _carry_out(ATTACH, lambda: handler.attach(command))
-
-
-def _carry_out(task: str, work: Callable[[], None]) -> None:
-    """Do what takes a locked document. One that does not open is logged; the worker goes on."""
-    try:
-        work()
-    except BadMessage as error:
-        log.warning("command.refused", task=task, error=str(error))
+    @app.task(name=task)
+    def carry_out(*, sealed: str) -> None:
+        if (command := reader.read(task, sealed, KINDS[task])) is not None:
+            try:
+                handle(command)
+            except BadMessage as error:  # a locked document in it does not open: the worker goes on
+                log.warning("command.refused", task=task, error=str(error))
 
 
 def make_app(redis_url: str, node_name: str, gate: MessageGate | None = None) -> Celery:

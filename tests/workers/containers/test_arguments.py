@@ -14,7 +14,7 @@ from workers.containers.variables import SeveralLines, container_variables, vari
 from workers.environments.image_preparer import authorization_text, digest_in, registries_of, registry_of
 from workers.machine.processes import Exit
 from workers.sandbox.process import Sandbox
-from workers.supervisor.ranks.containers import devices_problem, filled, visible_devices
+from workers.supervisor.container import devices_problem, filled, visible_devices
 
 PLAN = ContainerPlan(
     runtime=ContainerRuntime(program="/usr/bin/podman", oci="/usr/sbin/runc"), name="trainyard-a-0", image="1f",

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from workers.environments import builder
-from workers.environments.documents import BuildFailed, BuildPlan, BuildProgress, Steps, words_of
+from workers.environments.documents import BuildFailed, BuildPlan, BuildProgress, words_of
 from workers.environments.pip_files import configuration, for_pip, for_uv
 
 RESOLVED = "".join(f"package-{number}=={number}.0\n" for number in range(18))
 
 
-class Recorded(Steps):
+class Recorded(builder.Steps):
     def __init__(self, folder: Path, resolved: str = RESOLVED) -> None:
         self.work, self.code = folder / "work", folder / "code"
         self.work.mkdir()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.environments.pip_files import is_local, name_of, parse, parts, without_credentials
+from workers.environments.pip_files import is_local, name_of, parse, without_credentials
 from workers.supervisor.environment import failure_of
 
 LOCK = """# locked
@@ -42,10 +42,6 @@ def test_a_package_of_an_index_is_not_local(text: str) -> None:
 
 def test_names_are_as_indexes_have_them() -> None:
     assert [name_of(one) for one in ("Django_Ninja[x]>=1", "a.b==2", "./lib")] == ["django-ninja", "a-b", ""]
-
-
-def test_parts_leave_nothing_out() -> None:
-    assert list(parts(list("abcde"), 2)) == [["a", "b"], ["c", "d"], ["e"]]
 
 
 def test_a_line_of_the_log_shows_no_password() -> None:

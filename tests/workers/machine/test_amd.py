@@ -8,7 +8,7 @@ import pytest
 
 from trainyard.contract.machines import Gpu, GpuFaults, GpuHealth
 from workers.machine import amd, gpus, nvidia
-from workers.machine.gpus import VISIBLE, GpuFaultReader, own_gpus
+from workers.machine.gpus import VISIBLE, fault_reader, own_gpus
 from workers.machine.inventory import take_inventory
 
 MI300X = {
@@ -61,7 +61,7 @@ def test_what_a_card_is_and_how_it_is_now(system: Path) -> None:
     )  # fmt: skip
     assert second.described() == Gpu(index=1, name="AMD GPU 0x744c", memory_bytes=25753026560)
     assert second.health() == GpuHealth(index=1, memory_bytes=25753026560)
-    assert GpuFaultReader().read() == [GpuFaults(index=0, ecc_errors=2), GpuFaults(index=1)]
+    assert fault_reader()() == [GpuFaults(index=0, ecc_errors=2), GpuFaults(index=1)]
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_a_laptop_whose_torch_cannot_use_its_gpu_is_a_cpu_node(
     system: Path, monkeypatch: pytest.MonkeyPatch, torch: str | None
 ) -> None:
     monkeypatch.setattr(gpus, "torch_version", lambda: torch)
-    assert own_gpus() == [] and take_inventory(system).gpus == [] and GpuFaultReader().read() == []
+    assert own_gpus() == [] and take_inventory(system).gpus == [] and fault_reader()() == []

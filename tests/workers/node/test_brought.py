@@ -161,12 +161,12 @@ def test_folders_of_nodes_that_died_are_removed_by_the_next_one_there(tmp_path: 
 
 def test_a_node_that_lives_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = age(tmp_path / "a-0", 1_000)
-    keep_alive = brought.KeepAlive(home)
-    keep_alive.show()
+    leaving = Departure(Worker(), "a1", home)  # type: ignore[arg-type]
+    leaving.show_alive()
     assert brought.alive_file(home).stat().st_mtime > brought.alive_file(age(tmp_path / "b-0", 500)).stat().st_mtime
     age(home, 1_000)
-    keep_alive.show()  # not twice within a minute
+    leaving.show_alive()  # not twice within a minute
     assert brought.alive_file(home).stat().st_mtime < brought.alive_file(tmp_path / "b-0").stat().st_mtime
     monkeypatch.setattr(brought, "SHOW_EVERY_S", 0.0)
     shutil.rmtree(home)
-    brought.KeepAlive(home).show()  # its folder is gone: no error
+    Departure(Worker(), "a1", home).show_alive()  # type: ignore[arg-type]  # its folder is gone: no error

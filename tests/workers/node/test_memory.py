@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.node.memory import GONE_AFTER_S, OWNER, has_supervisors, open_own_memory, remove_abandoned
+from workers.node.memory import GONE_AFTER_S, OWNER, open_own_memory, remove_abandoned
 from workers.replicas.folders import FOLDER, LIMIT, MemoryFolder, NoMemoryFolder, memory_path
 
 HOLDS_A_LOCK = """
@@ -64,7 +64,7 @@ def test_the_folder_of_a_node_that_is_gone_is_removed(
     own: MemoryFolder, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     left = killed(tmp_path / "gone", environment)
-    remove_abandoned(own.path, has_supervisors)
+    remove_abandoned(own.path)
     assert not left.exists() and own.path.is_dir()
 
 
@@ -73,7 +73,7 @@ def test_one_whose_home_was_deleted_is_removed_at_once(
 ) -> None:
     left = killed(tmp_path / "gone", environment, seconds_ago=1)
     shutil.rmtree(tmp_path / "gone")
-    remove_abandoned(own.path, has_supervisors)
+    remove_abandoned(own.path)
     assert not left.exists()
 
 
@@ -81,7 +81,7 @@ def test_one_that_may_come_back_keeps_its_states(
     own: MemoryFolder, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     left = killed(tmp_path / "back soon", environment, seconds_ago=GONE_AFTER_S / 2)
-    remove_abandoned(own.path, has_supervisors)
+    remove_abandoned(own.path)
     assert (left / "272bay33uw" / "part").exists()
     folder, lock = open_own_memory(tmp_path / "back soon", environment)
     assert list(folder.runs()) == ["272bay33uw"]
@@ -93,7 +93,7 @@ def test_one_whose_node_worker_lives_stays_however_long_it_was_silent(
 ) -> None:
     left = killed(tmp_path / "paused", environment)
     with locked(left / OWNER):
-        remove_abandoned(own.path, has_supervisors)
+        remove_abandoned(own.path)
         assert left.exists()
         with pytest.raises(NoMemoryFolder, match="is held by another process"):
             open_own_memory(tmp_path / "paused", environment)
@@ -105,9 +105,9 @@ def test_one_whose_supervisor_lives_stays(own: MemoryFolder, tmp_path: Path, env
     attempt.mkdir(parents=True)
     (attempt / "order.json").touch()
     with locked(attempt / "lock"):
-        remove_abandoned(own.path, has_supervisors)
+        remove_abandoned(own.path)
         assert left.exists()
-    remove_abandoned(own.path, has_supervisors)
+    remove_abandoned(own.path)
     assert not left.exists()
 
 
@@ -119,13 +119,13 @@ def test_folders_that_no_node_of_this_version_made_stay(
     strange = memory_path(tmp_path / "strange", environment)
     strange.mkdir()
     (strange / OWNER).write_text("no path")
-    remove_abandoned(own.path, has_supervisors)
+    remove_abandoned(own.path)
     assert of_earlier.exists() and strange.exists()
 
 
 def test_a_node_shows_that_it_lives(own: MemoryFolder) -> None:
     os.utime(own.path / OWNER, (0, 0))
-    remove_abandoned(own.path, has_supervisors)
+    remove_abandoned(own.path)
     assert time.time() - (own.path / OWNER).stat().st_mtime < 60
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from workers.progress import marker
-from workers.rank_process.cold_rank import HOOK, VARIABLE, MarksFile, leading_to_hook
+from workers.rank_process.cold_rank import HOOK, VARIABLE, leading_to_hook, marks_in
 from workers.rank_process.run import STACK_SIGNAL
 from workers.supervisor.hangs.watch import described
 
@@ -115,15 +115,14 @@ def test_a_rank_writes_its_stacks_and_copies_its_collectives(tmp_path: Path) -> 
         assert rank.stdout is not None and rank.stderr is not None
         bare = subprocess.run([sys.executable, "-c", "import sys; print(len(sys.meta_path))"], capture_output=True)
         assert rank.stdout.readline() == f"init_process_group Form a group. {int(bare.stdout)}\n"
-        found = MarksFile(marks)
-        while not found.read().text:
+        while not marks_in(marks).text:
             assert rank.poll() is None
             time.sleep(0.1)
         os.kill(rank.pid, STACK_SIGNAL)
         stack = [rank.stderr.readline() for _ in range(5)]
         os.kill(rank.pid, signal.SIGKILL)
-    description = described(found.read().text)
-    assert found.read().entered == 7 and description.entered == {"0": 7}
+    description = described(marks_in(marks).text)
+    assert marks_in(marks).entered == 7 and description.entered == {"0": 7}
     assert description.collective is not None
     assert (description.collective.operation, description.collective.ranks) == ("all_reduce", [0, 1])
     assert description.line == "train.py line 7"
@@ -173,13 +172,13 @@ def test_a_library_of_mpi_that_sees_one_rank_of_several_is_refused(tmp_path: Pat
 
 
 def test_what_a_script_writes_in_place_of_marks_is_nothing(tmp_path: Path) -> None:
-    found = MarksFile(tmp_path / "marks")
-    assert found.read().text == b""
-    (tmp_path / "marks").write_bytes(b"\xff" * 100)
-    assert found.read().text == b""
-    (tmp_path / "marks").unlink()
-    (tmp_path / "marks").symlink_to("/etc/passwd")
-    assert found.read().entered == 0
+    marks = tmp_path / "marks"
+    assert marks_in(marks).text == b""
+    marks.write_bytes(b"\xff" * 100)
+    assert marks_in(marks).text == b""
+    marks.unlink()
+    marks.symlink_to("/etc/passwd")
+    assert marks_in(marks).entered == 0
 
 
 @pytest.mark.parametrize(

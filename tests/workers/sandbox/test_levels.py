@@ -13,20 +13,11 @@ import pytest
 
 from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
+from workers.kernel import CLONE_NEWNS, CLONE_NEWUSER, MS_REC, MS_SLAVE, PR_SET_NO_NEW_PRIVS, mount, prctl, unshare
 from workers.node.attempts import refuse_isolation
 from workers.node.preparation.orders import CannotRunHere
 from workers.sandbox import cgroups, node, seccomp
 from workers.sandbox.cgroups import CgroupLimits, MemoryEvents
-from workers.sandbox.kernel import (
-    CLONE_NEWNS,
-    CLONE_NEWUSER,
-    MS_REC,
-    MS_SLAVE,
-    PR_SET_NO_NEW_PRIVS,
-    mount,
-    prctl,
-    unshare,
-)
 from workers.sandbox.node import CannotIsolate, Isolation, Probe, find_isolation
 from workers.sandbox.probe import Prober, in_child
 from workers.sandbox.process import Mechanism

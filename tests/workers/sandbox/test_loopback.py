@@ -15,7 +15,7 @@ import pytest
 from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
-from workers.sandbox.kernel import bpf
+from workers.kernel import bpf
 from workers.sandbox.loopback import Guard, why_not_guarded
 from workers.sandbox.node import CannotIsolate, find_isolation, project_users
 

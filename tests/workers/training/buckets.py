@@ -94,7 +94,7 @@ def check_throwaway_passes(trained: Callable[..., list[list[Point]]], leave_a_tr
 
 def _try_a_step_again(*, with_state: bool) -> None:
     """Before step 4, do as a restart does: start the compression anew, with or without what a checkpoint holds."""
-    from workers.training.strategies.compression import CompressedStep, PowerSGD
+    from workers.training.strategies.compression import CompressedStep
 
     plain = CompressedStep.begin
 
@@ -102,9 +102,7 @@ def _try_a_step_again(*, with_state: bool) -> None:
         plain(self, step)
         if step == 4:
             state = {name: tensor.clone() for name, tensor in self.state().items()}
-            self._compression._residuals.clear()
-            if isinstance(self._compression, PowerSGD):
-                self._compression._queries.clear()
+            self._compression._kept.clear()
             if with_state:
                 self.load(state)
 

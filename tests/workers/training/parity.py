@@ -151,9 +151,9 @@ def _watched(setup: Callable[[], None]) -> None:
     from workers.training import loop
     from workers.training.recipes import gpt, resnet, tabular, vit
 
-    def initialize_all(initialize: Callable[[Any], None], model: Any) -> None:
+    def initialize_all(initialize: Callable[..., None], model: Any, *arguments: Any, **named: Any) -> None:
         """What starts at zero would give most parameters a first gradient of zero, which shows nothing."""
-        initialize(model)
+        initialize(model, *arguments, **named)
         with torch.no_grad():
             for parameter in model.parameters():
                 if not parameter.any():

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import redis
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from trainyard.contract.base import BadDocument, WireStruct, decode
+from trainyard.contract.base import BadDocument, decode
 from trainyard.contract.desired import CollectivePlan, ProbeRequest
 from trainyard.contract.machines import CollectiveResult, FolderState, SelfCheck
 from trainyard.spooling.plain_files import create_plain
-from workers.machine.gpus import GpuFaultReader
+from workers.machine.gpus import FaultReader
 from workers.machine.passed_variables import passed_variables
 from workers.node.preflight.peers import Peers, ProbeListener
 from workers.supervisor.ranks.launch import interface_of, reserve_port
@@ -37,7 +37,7 @@ class SelfChecker:
     the thread that sends the node's status. ``sooner`` is set when something is due at once."""
 
     def __init__(
-        self, client: redis.Redis, *, node: str, address: str, home: Path, checkpoints: Path, gpus: GpuFaultReader
+        self, client: redis.Redis, *, node: str, address: str, home: Path, checkpoints: Path, gpus: FaultReader
     ) -> None:
         self._client, self._home, self._checkpoints, self._gpus = client, home, checkpoints, gpus
         self._listener = ProbeListener(node, address)
@@ -87,7 +87,7 @@ class SelfChecker:
             home=check_folder(self._home),
             checkpoints=check_folder(self._checkpoints),
             clock_ahead_s=self._clock_ahead_s(),
-            gpus=self._gpus.read(),
+            gpus=self._gpus(),
         )
 
     def _clock_ahead_s(self) -> float | None:
@@ -114,12 +114,6 @@ def clock_ahead_s(client: redis.Redis, now: Callable[[], float] = time.time) -> 
 
 
 # This node's part of a short collective over nodes: a process of low priority, and what came of it.
-
-
-class _Printed(WireStruct):
-    latency_s: float
-    bytes_per_s: float
-    world_size: int
 
 
 class Collective:
@@ -156,7 +150,7 @@ class Collective:
             self._child = None
         if child.returncode == 0:
             with contextlib.suppress(BadDocument, IndexError):
-                return CollectiveResult(**asdict(decode(output.splitlines()[-1], _Printed)))
+                return decode(output.splitlines()[-1], CollectiveResult)
         return CollectiveResult(problem=_last_words(errors) or f"its process ended with {child.returncode}")
 
     def _start(self, plan: CollectivePlan) -> subprocess.Popen[bytes]:

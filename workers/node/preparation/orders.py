@@ -27,7 +27,7 @@ from workers.containers.podman import find_podman, podman_environment, remove_le
 from workers.environments.documents import NodeTools
 from workers.environments.pip_files import configuration
 from workers.environments.store import EnvironmentStore
-from workers.node.server_client import ServerClient
+from workers.node.server_client import ServerClient, problem_of
 from workers.sandbox.node import NO_ISOLATION, Isolation
 from workers.supervisor.ranks.environment import path_of
 
@@ -166,15 +166,9 @@ def fetch_secrets(order: Order, source: ServerClient) -> Locked | None:
         return source.secrets(order.attempt)
     except httpx.HTTPStatusError as error:
         if error.response.status_code == REFUSED:
-            raise CannotRunHere("secret_missing", _sentence(error.response)) from error
+            words = problem_of(error.response, "The server does not have a secret that the run names.")
+            raise CannotRunHere("secret_missing", words[:500]) from error
         raise
-
-
-def _sentence(response: httpx.Response) -> str:
-    try:
-        return str(response.json()["detail"])[:500]
-    except (ValueError, KeyError, TypeError):
-        return "The server does not have a secret that the run names."
 
 
 class Standby:

@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -19,8 +19,7 @@ from trainyard.spooling.plain_files import open_plain
 from workers.attempt.folder import AttemptFolder
 from workers.machine.processes import STOPPED_AFTER_S, STOPPED_LIMIT_S, UNSEEN_S, is_stopped, socket_inodes, tcp_sockets
 from workers.progress.description import Description, described
-from workers.progress.marker import Marker, Marks
-from workers.rank_process.cold_rank import MarksFile
+from workers.progress.marker import Marks
 from workers.rank_process.run import STACK_SIGNAL
 from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.state import RankState
@@ -42,12 +41,12 @@ CUT_LIMIT_S = 7.5  # without progress, where a network is cut; one that is back 
 
 
 class HangWatch:
-    """Watch over the ranks of one attempt on one node. ``markers`` are in the order of the ranks."""
+    """Watch over the ranks of one attempt on one node. ``marks`` reads those of each, in the order of the ranks."""
 
     def __init__(
-        self, order: Order, folder: AttemptFolder, markers: Sequence[Marker | MarksFile], activity: Activity
+        self, order: Order, folder: AttemptFolder, marks: Sequence[Callable[[], Marks]], activity: Activity
     ) -> None:
-        self._folder, self._markers = folder, markers
+        self._folder, self._marks = folder, marks
         self._rules = HangRules.of(order.spec)
         task = order.spec["task"]
         trains = "recipe" in task and task["recipe"] != "communication-benchmark"
@@ -64,14 +63,14 @@ class HangWatch:
             return False
         self._looked_at = now
         changed = False
-        for rank, marker in zip(ranks, self._markers, strict=False):
+        for rank, read_marks in zip(ranks, self._marks, strict=False):
             stall = None
             if rank.ended_at is None and not rank.is_exiting:
                 tracker = self._trackers.setdefault(rank.rank, Tracker(self._rules, self._kind, now=now))
                 sample = Sample(
                     now=now,
                     at=time.time(),
-                    marks=marker.read(),
+                    marks=read_marks(),
                     is_stopped=any(map(is_stopped, {rank.main_pid, rank.pid})),
                     # To wait for the others of a process group is no progress: torch looks for them all the time.
                     is_alive=self._activity.take_news(rank.rank) and rank.group != "waiting",
@@ -250,19 +249,15 @@ class Tracker:
         """Return after how long without progress the rank counts as hung; None: by silence alone never."""
         if self._phase in PATIENT:
             return max(PATIENT_S, MEDIANS * self._longest.get(self._phase, 0.0))
-        if self._is_started():
+        if self._pace:  # the run's own is known: after its first step, or a script's first collectives
             return self._rules.after_s or max(LEAST_S, MEDIANS * median(self._pace))
         if self._kind.counts_steps:
             return max(PATIENT_S, self._rules.after_s or 0.0)
         # Of a script nothing is known but that it neither prints nor computes: a single process may wait for work.
         return self._rules.after_s or (PATIENT_S if self._kind.is_gang else None)
 
-    def _is_started(self) -> bool:
-        """Return whether the run's own pace is known: after its first step, or a script's first collectives."""
-        return bool(self._pace)
-
     def _suspect_s(self, limit_s: float) -> float:
-        if self._phase in PATIENT or not self._is_started():
+        if self._phase in PATIENT or not self._pace:
             return limit_s / 2
         return min(limit_s / 2, max(SUSPECT_S, 3 * median(self._pace)))
 
@@ -294,7 +289,7 @@ class Tracker:
             if marks.step != before.step:
                 self._count_step(marks.step, before.step, sample.now)
                 return True
-            if self._is_started() and self._phase not in PATIENT:
+            if self._pace and self._phase not in PATIENT:
                 return False
         elif has_entered:
             self._count_pace(sample.now, marks.entered - before.entered)

@@ -17,6 +17,7 @@ from typing import NoReturn
 import msgspec
 import structlog
 
+from trainyard.contract.base import decode, encode
 from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.environment import has_container
@@ -191,7 +192,7 @@ class WaitingProcesses:
         any other."""
         pid, writer = self._waiting.pop(0)
         with contextlib.suppress(BrokenPipeError), os.fdopen(writer, "wb") as pipe:
-            pipe.write(plan.to_bytes())
+            pipe.write(encode(plan).encode())
         return pid
 
     def close(self) -> None:
@@ -227,7 +228,7 @@ def _wait(reader: int, parent: int, memory: mmap.mmap, output: tuple[int, ...]) 
             with contextlib.suppress(OSError):  # the one that listed the folder is closed already
                 os.close(descriptor)
         data = b"".join(iter(lambda: os.read(reader, 1 << 16), b""))
-        plan = RankPlan.from_bytes(data) if data else None
+        plan = decode(data, RankPlan) if data else None
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()

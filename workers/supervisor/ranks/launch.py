@@ -32,9 +32,9 @@ from workers.rank_process.spark import SparkCluster
 from workers.replicas.folders import PLAN, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
 from workers.sandbox.node import Isolation
 from workers.sandbox.process import TEMPORARY
+from workers.supervisor.container import filled, visible_devices
 from workers.supervisor.environment import EnvironmentBuild
 from workers.supervisor.ranks import environment as variables
-from workers.supervisor.ranks.containers import filled, visible_devices
 from workers.supervisor.ranks.environment import CheckpointCandidate, launchers_of
 
 SOCKET_CHARACTERS = 107  # of a path of a Unix socket, at most
@@ -233,11 +233,6 @@ def reserve_ports(address: str, order: Order) -> list[socket.socket]:
     launch = launchers_of(order)
     number = (order.num_ranks if "tensorflow" in launch else 0) + ("mpi" in launch and order.node_rank == 0)
     return [reserve_port(address) for _ in range(1 + number)]
-
-
-def close_all(sockets: Sequence[socket.socket]) -> None:
-    for one in sockets:
-        one.close()
 
 
 def reserve_port(address: str) -> socket.socket:

@@ -1,7 +1,6 @@
 """The state of one rank, as its supervisor sees it."""
 
 import contextlib
-from copy import copy
 from pathlib import Path
 
 from trainyard.contract.base import SpecDocument
@@ -68,7 +67,3 @@ class RankState(RankReport, kw_only=True):
         recorded = read_document(folder.exit_path(self.rank), RankExit) if self.exit_hang else None
         if recorded is not None and recorded.exit_code:  # it had failed before
             self.exit_code, self.signal = recorded.exit_code, None
-
-    def snapshot(self) -> RankReport:
-        """Return the state as it is now; another thread may send it."""
-        return copy(self)

@@ -212,12 +212,9 @@ def _piece(data: bytes, *, is_whole: bool) -> bytes:
         return piece[:start]
     for back in range(1, min(4, len(piece))):
         if piece[-back] >= 0xC0:  # a character begins here; it has as many bytes as its first one says
-            return piece if back >= _length(piece[-back]) else piece[:-back]
+            length = 4 if piece[-back] >= 0xF0 else 3 if piece[-back] >= 0xE0 else 2
+            return piece if back >= length else piece[:-back]
     return piece
-
-
-def _length(first: int) -> int:
-    return 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2
 
 
 def _state(rest: bytes) -> bytes:

@@ -3,16 +3,19 @@
 import hashlib
 import io
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
+import msgspec
+
 from trainyard.at_rest.chunks import CannotDecrypt, DecryptedFile, encrypted_bytes, is_encrypted
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
-from trainyard.contract.base import JsonObject
-from workers.training.checkpoints.pieces import DTYPES, Region, Shape
+from trainyard.contract.base import JsonObject, prepared
+from workers.training.checkpoints.pieces import DTYPES, Shape
 from workers.training.checkpoints.random_state import RandomState
 from workers.training.files import write_whole
 from workers.training.recipes import ModelDocument
@@ -151,32 +154,21 @@ def _read(folder: Path) -> bytes:
 
 
 def _parse(document: JsonObject) -> Manifest:
-    tensors = {name: _parse_tensor(name, tensor) for name, tensor in document.pop("tensors").items()}
-    files = {name: StoredFile(int(file["bytes"]), str(file["sha256"])) for name, file in document.pop("files").items()}
-    for name in files:
+    manifest = msgspec.convert(document, prepared(Manifest))
+    for name in manifest.files:
         if not FILE_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a file here")
-    for name, tensor in tensors.items():
+    for name, tensor in manifest.tensors.items():
+        if tensor.dtype not in DTYPES:
+            raise ValueError(f"{name} has type {tensor.dtype!r}")
         for part in tensor.parts:
-            if part.file not in files:
+            if part.file not in manifest.files:
                 raise ValueError(f"{name} is said to lie in {part.file!r}, which is not in the list of files")
-    return Manifest(**document, tensors=tensors, files=files)
-
-
-def _parse_tensor(name: str, tensor: JsonObject) -> StoredTensor:
-    if tensor["dtype"] not in DTYPES:
-        raise ValueError(f"{name} has type {tensor['dtype']!r}")
-    whole = tuple(map(int, tensor["shape"]))
-    parts = tuple(
-        StoredPart(str(part["file"]), tuple(map(int, part["offset"])), tuple(map(int, part["shape"])))
-        for part in tensor["parts"]
-    )
-    # Regions that ranks wrote do not overlap, so the count shows whether one is missing.
-    found = sum(Region(whole, part.offset, part.shape).num_elements for part in parts)
-    wanted = Region(whole, (0,) * len(whole), whole).num_elements
-    if found != wanted:
-        raise ValueError(f"{name} has {found} of its {wanted} elements")
-    return StoredTensor(tensor["dtype"], whole, parts)
+        # Regions that ranks wrote do not overlap, so the count shows whether one is missing.
+        found, wanted = sum(math.prod(part.shape) for part in tensor.parts), math.prod(tensor.shape)
+        if found != wanted:
+            raise ValueError(f"{name} has {found} of its {wanted} elements")
+    return manifest
 
 
 def digest_of(document: JsonObject) -> str:

@@ -154,7 +154,7 @@ class Saver:
         self.metrics.report(saved)
         for old in store.retire(facts.folder, facts.keep, self.damaged):
             self.metrics.report(record_of("deleted", facts.run, old))
-            store.remove(facts.folder / old.deleted_name)
+            shutil.rmtree(facts.folder / old.deleted_name, ignore_errors=True)
 
     def _give_up(self, folder: Path, mark: Mark, why: str) -> None:
         print(f"checkpoint at step {mark.step} could not be kept, training goes on: {why}", flush=True)

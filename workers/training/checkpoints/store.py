@@ -114,12 +114,8 @@ def retire(folder: Path, keep: int, damaged: Set[Mark]) -> list[Mark]:
 
 
 def sweep(folder: Path, current: Mark) -> None:
-    """Remove what earlier saves have begun and not finished. Those of later fences are not ours to touch."""
+    """Remove what earlier saves have begun and not finished. Those of later fences are not ours to touch, and what
+    cannot be removed now is tried again by the next attempt."""
     for mark in find(folder, TEMPORARY):
         if mark < current:
-            remove(folder / mark.temporary_name)
-
-
-def remove(path: Path) -> None:
-    """Remove a folder that is out of use; what cannot be removed now is tried again by the next attempt."""
-    shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(folder / mark.temporary_name, ignore_errors=True)

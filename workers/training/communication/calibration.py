@@ -65,7 +65,7 @@ def measure_compute(device: torch.device, between: Callable[[], None] | None = N
     """Return the rates without links. Called on all ranks at once, as they train.
     ``between`` is called in each round, and not timed."""
     memory = _held_after_use(device)
-    programs = {**_programs(device), ("operator", 0): _operator(device), ("model", 0): _model(device)}
+    programs = {**_programs(device), ("operator", 0): _operator(device), ("model", 0): small_model(device)}
     crowding = _Crowding(between)
     seconds = _in_rounds(programs, device, crowding.between)
     curves = {
@@ -94,7 +94,7 @@ def measure_compute(device: torch.device, between: Callable[[], None] | None = N
 def _held_after_use(device: torch.device) -> Held:
     """Return what a rank holds once its libraries have done everything that is timed, and before it exchanges much:
     the C library keeps memory of the threads that do."""
-    for program in (*_programs(device).values(), _model(device)):
+    for program in (*_programs(device).values(), small_model(device)):
         program.run()
     del program
     release(device)
@@ -127,11 +127,6 @@ def measure_ranks(device: torch.device, between: Callable[[], None] | None = Non
     return min(gather_all(measure_compute(device, between)), key=lambda one: sum(rate for _, rate in one.matmul))
 
 
-def model_pass(device: torch.device) -> Callable[[], object]:
-    """Return a pass through a small GPT, forward and backward. ``model_s`` is what it takes right after another one."""
-    return _model(device).run
-
-
 def _programs(device: torch.device) -> dict[Timed, TimedProgram]:
     """Return what is timed, by curve and number. A GPU gets more rows."""
     growth, more = (GROWTH_ON_GPU, ONLY_ON_GPU) if device.type == "cuda" else (1, {})
@@ -162,8 +157,8 @@ def _in_rounds(
     return {key: statistics.median(seconds) for key, seconds in taken.items()}
 
 
-def _model(device: torch.device) -> TimedProgram:
-    """Return a pass through a small GPT."""
+def small_model(device: torch.device) -> TimedProgram:
+    """Return a pass through a small GPT, forward and backward. ``model_s`` is what it takes right after another one."""
     model = gpt.GPT(MODEL).to(device)
     rows = MODEL_ROWS * (GROWTH_ON_GPU if device.type == "cuda" else 1)
     tokens = torch.zeros(rows, MODEL.context, dtype=torch.int64, device=device)

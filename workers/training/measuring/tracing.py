@@ -4,24 +4,21 @@ The supervisor writes the request into the file that TRAINYARD_TRACE names; the 
 costs one ``stat``. The server names steps that are still ahead of every rank, so that all trace the same ones.
 """
 
-import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from trainyard.contract.base import BadDocument, decode
+from trainyard.contract.desired import TraceRequest
 from trainyard.contract.facts import TRACE, TraceFacts
 from workers.training.metrics import Reports, facts_record
 
 
-class TraceRequest(NamedTuple):
-    id: str
-    first: int
-    steps: int
-
+class Wish(TraceRequest):
     @property
     def last(self) -> int:
         return self.first + self.steps - 1
@@ -38,7 +35,7 @@ class Tracing:
         self._folder = Path(output or ".") / "traces"
         self._rank, self._device, self._reports = rank, device, reports
         self._seen = 0  # the time of the request that was read last
-        self._request: TraceRequest | None = None
+        self._request: Wish | None = None
         self._profile: profile | None = None
         self._mark: record_function | None = None
 
@@ -74,13 +71,11 @@ class Tracing:
 
     def _read_request(self, step: int) -> None:
         try:
-            document = json.loads(Path(str(self._request_path)).read_bytes())
-            request = TraceRequest(str(document["id"]), int(document["first"]), int(document["steps"]))
-            is_ours = document["ranks"] == "all" or self._rank in document["ranks"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            request = decode(Path(str(self._request_path)).read_bytes(), Wish)
+        except (OSError, BadDocument) as error:
             print(f"trainyard: a wish for a trace cannot be read: {error!r}", file=sys.stderr, flush=True)
             return
-        if not is_ours:
+        if request.ranks != "all" and self._rank not in request.ranks:
             return
         if self._profile is not None and self._request is not None:
             now = f"steps {self._request.first} to {self._request.last} were being traced when the wish arrived"
@@ -90,7 +85,7 @@ class Tracing:
         else:
             self._request = request
 
-    def _begin(self, request: TraceRequest, step: int) -> None:
+    def _begin(self, request: Wish, step: int) -> None:
         if self._profile is None:
             activities = [ProfilerActivity.CPU]
             if self._device.type == "cuda":
@@ -105,7 +100,7 @@ class Tracing:
         self._mark = record_function(f"step {step}")
         self._mark.__enter__()  # type: ignore[no-untyped-call]
 
-    def _end(self, request: TraceRequest, profiler: profile) -> None:
+    def _end(self, request: Wish, profiler: profile) -> None:
         name = f"step-{request.first}.rank-{self._rank}.json.gz"
         path = self._folder / name
         try:
@@ -118,10 +113,10 @@ class Tracing:
         else:
             self._finish(request, file=f"traces/{name}", bytes=path.stat().st_size)
 
-    def _finish(self, request: TraceRequest, **found: Any) -> None:
+    def _finish(self, request: Wish, **found: Any) -> None:
         self._request = self._profile = self._mark = None
         self._report(request, **found)
 
-    def _report(self, request: TraceRequest, **found: Any) -> None:
+    def _report(self, request: Wish, **found: Any) -> None:
         facts = TraceFacts(id=request.id, first=request.first, last=request.last, **found)
         self._reports.report(facts_record(TRACE, facts))

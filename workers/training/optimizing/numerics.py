@@ -14,12 +14,10 @@ class Precision:
     fp16 has no room for small gradients, so backward starts from the loss times a scale, which halves whenever a
     gradient overflows and doubles after 2,000 steps without (Micikevicius et al. 2018, section 3.2). Every rank finds
     the same overflow without asking: gradients are reduced before, and those of shards ask their mesh. Raises
-    ValueError for another name, and for a device that cannot compute with it.
+    ValueError for a device that cannot compute with it.
     """
 
     def __init__(self, name: str, device: torch.device) -> None:
-        if name not in DTYPES:
-            raise ValueError(f"train.precision is {name!r}; accepted are {', '.join(DTYPES)}")
         self.name, self.device = name, device
         self.dtype = DTYPES[name]
         if self.dtype is not None:

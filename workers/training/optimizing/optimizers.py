@@ -10,7 +10,6 @@ from torch.distributed.tensor import DTensor
 
 ADAM_BETAS = (0.9, 0.95)
 SGD_MOMENTUM = 0.9
-NAMES = ("adamw", "sgd", "muon")
 
 Group = dict[str, Any]  # a parameter group of torch.optim
 RateScale = Callable[[str], float]  # by a parameter's name in the whole model: what its learning rate is multiplied by
@@ -42,8 +41,7 @@ def make_optimizer(
     ``set_rate``.
 
     ``adamw`` is decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), ``sgd`` has momentum 0.9, ``muon`` is
-    for the matrices of ``blocks``, beside adamw for the rest. Raises ValueError for another name, and for muon where
-    torch has none.
+    for the matrices of ``blocks``, beside adamw for the rest. Raises ValueError for muon where torch has none.
     """
     scales = {p: rate_scale(key) for part in parts for key, p in part.named_parameters() if p.requires_grad}
     parameters = list(scales)
@@ -55,9 +53,7 @@ def make_optimizer(
         is_spread = any(isinstance(parameter, DTensor) for parameter in parameters)
         groups = decay_groups(parameters, weight_decay, scales)
         return torch.optim.SGD(groups, lr=0.0, momentum=SGD_MOMENTUM, fused=not is_spread, foreach=is_spread)
-    if name == "muon":
-        return make_muon(scales, blocks, weight_decay)
-    raise ValueError(f"train.optimizer is {name!r}; accepted are {', '.join(NAMES)}")
+    return make_muon(scales, blocks, weight_decay)
 
 
 def make_adamw(
@@ -148,10 +144,8 @@ def make_schedule(kind: str, *, peak: float, steps: int, warmup_steps: int) -> S
     """Return the learning rate for each optimizer step 1..steps.
 
     It climbs in equal parts and reaches ``peak`` at step ``warmup_steps``, then follows the shape, whose end (0 for
-    all but constant) lies one step behind the last, so that no step is wasted. Raises ValueError for an unknown kind.
+    all but constant) lies one step behind the last, so that no step is wasted.
     """
-    if kind not in SHAPES:
-        raise ValueError(f"train.schedule is {kind!r}; accepted are {', '.join(SHAPES)}")
 
     def learning_rate(step: int) -> float:
         if step <= warmup_steps:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.recipes.parts import Chain, refuse_sizes
+from workers.training.recipes.parts import Chain, Norm, initialize, refuse_sizes
 
 OPTIMIZERS = ("adamw", "sgd")  # for which the table has a column
 
@@ -68,17 +68,6 @@ class Shape:
     @property
     def width_ratio(self) -> float:
         return 1.0 if self.base_width is None else self.width / self.base_width
-
-
-class Norm(nn.LayerNorm):
-    """Layer normalisation without a bias, in the type of what it normalises: gains that ranks share arrive in that of
-    the matrices, which a CPU's kernel does not mix."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__(width, bias=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.layer_norm(x, self.normalized_shape, self.weight.to(x.dtype), None, self.eps)
 
 
 class Attention(nn.Module):
@@ -138,9 +127,9 @@ class Block(nn.Module):
 
     def __init__(self, attention: nn.Module, width: int) -> None:
         super().__init__()
-        self.attention_norm = Norm(width)
+        self.attention_norm = Norm(width, bias=False)
         self.attention = attention
-        self.mlp_norm = Norm(width)
+        self.mlp_norm = Norm(width, bias=False)
         self.mlp = FeedForward(width)
 
     def forward(self, x: torch.Tensor, *beside: torch.Tensor) -> torch.Tensor:
@@ -165,10 +154,11 @@ class GPT(Chain):
         super().__init__()
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
         self.layers = nn.ModuleDict({str(index): Block(Attention(shape), shape.width) for index in range(shape.layers)})
-        self.norm = Norm(shape.width)
+        self.norm = Norm(shape.width, bias=False)
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         self.register_buffer("turn", rotary_table(shape.context, shape.head_width), persistent=False)
-        initialize(self)
+        zeros = ("attention.output.weight", "mlp.down.weight", "head.weight")
+        initialize(self, zeros, lambda fan_in: 1.0 / math.sqrt(fan_in), normal=("embedding.weight",))
 
     def beside(self) -> tuple[torch.Tensor, ...]:
         return (self.turn,)
@@ -186,14 +176,3 @@ def rotate(x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
     cos, sin = turn[:, : x.shape[-2]]
     left, right = x.chunk(2, dim=-1)
     return torch.cat((left * cos - right * sin, left * sin + right * cos), dim=-1)
-
-
-@torch.no_grad()
-def initialize(model: GPT) -> None:
-    """Draw the weights. What writes into the residual stream starts at zero, so that every block starts as identity."""
-    for name, parameter in model.named_parameters():
-        if name.endswith(("attention.output.weight", "mlp.down.weight", "head.weight")):
-            parameter.zero_()
-        elif parameter.ndim == 2:
-            fan_in = 1 if name == "embedding.weight" else parameter.shape[1]
-            parameter.normal_(std=1.0 / math.sqrt(fan_in))

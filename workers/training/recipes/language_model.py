@@ -21,7 +21,7 @@ from workers.training.data.fetching.problems import shown
 from workers.training.data.problems import DataProblem
 from workers.training.recipes import ModelDocument
 from workers.training.recipes.gpt import GPT, Shape, rate_scale
-from workers.training.recipes.parts import keep_part
+from workers.training.recipes.parts import ChainTask
 
 VALIDATION_TOKENS = 8192
 DESCRIBED = {"source", "location", "tokens", "vocabulary"}  # of task.data, beside the weights
@@ -29,7 +29,7 @@ BY_TIME = Shard(1)  # of (batch, time, width): the residual stream between all m
 WHOLE = Replicate()
 
 
-class LanguageModelTask:
+class LanguageModelTask(ChainTask):
     """Prediction of the next token; the loss is in nats per token. ``val/nats_per_byte`` compares models whose tokens
     are not the same: the nats of all tokens of the validation rows over the bytes that these tokens are."""
 
@@ -70,10 +70,6 @@ class LanguageModelTask:
         """Return inputs and targets, each (rows, context) int64: the same windows at every validation."""
         return self._batch(self._validation[self._validation_order.rows(rows)])
 
-    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        inputs, targets = batch
-        return self.criterion(model(inputs), targets)
-
     def criterion(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Logits (rows, context, vocabulary) and tokens (rows, context) -> mean cross-entropy."""
         if isinstance(outputs, DTensor):  # cut along the vocabulary by tensor-parallel ranks
@@ -84,17 +80,9 @@ class LanguageModelTask:
         nats = self.criterion(outputs, targets).double() * len(targets) * self.shape.context
         return (nats / self._bytes_a_row)[None]
 
-    def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
-        assert isinstance(model, GPT)
-        keep_part(model, index, num_parts)
-
     def hidden_shape(self, num_rows: int, index: int, num_parts: int) -> torch.Size:
         """(rows, context, width)"""
         return torch.Size((num_rows, self.shape.context, self.shape.width))
-
-    def blocks(self, model: nn.Module) -> list[nn.Module]:
-        assert isinstance(model, GPT)
-        return list(model.layers.values())
 
     def tensor_plan(self) -> dict[str, tp.ParallelStyle]:
         """Return the style of each module by name; a star stands for any layer. Styles are used once: each call makes

@@ -1,12 +1,17 @@
-"""Cut of the models of all recipes into the parts of a pipeline: they are built alike."""
+"""What the models of all recipes have in common, since they are built alike: first weights, norms, and the cut into the
+parts of a pipeline."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, distribute_module
 from torch.distributed.tensor.parallel import ParallelStyle
+
+from workers.training.data.batches.order import Batch
 
 
 class Chain(nn.Module):
@@ -30,6 +35,49 @@ class Chain(nn.Module):
     def beside(self) -> tuple[torch.Tensor, ...]:
         """Return what each layer takes beside what flows."""
         return ()
+
+
+class ChainTask:
+    """The half of a recipe's task that goes by the model alone, which is a ``Chain``."""
+
+    def criterion(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        inputs, targets = batch
+        return self.criterion(model(inputs), targets)
+
+    def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
+        assert isinstance(model, Chain)
+        keep_part(model, index, num_parts)
+
+    def blocks(self, model: nn.Module) -> list[nn.Module]:
+        assert isinstance(model, Chain)
+        return list(model.layers.values())
+
+
+class Norm(nn.LayerNorm):
+    """Layer normalisation in the type of what it normalises: gains that ranks share arrive in that of the matrices,
+    which a CPU's kernel does not mix."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        bias: Any = self.bias
+        bias = None if bias is None else bias.to(x.dtype)
+        return F.layer_norm(x, self.normalized_shape, self.weight.to(x.dtype), bias, self.eps)
+
+
+@torch.no_grad()
+def initialize(model: Chain, zeros: tuple[str, ...], std: Callable[[int], float], normal: tuple[str, ...] = ()) -> None:
+    """Draw the weights: of matrices and kernels by how many numbers go into each output. ``zeros`` and ``normal`` are
+    ends of names: what writes into the residual stream starts at zero, so that every block starts as identity, and the
+    outputs too; ``normal`` ones have a deviation of 1."""
+    for name, parameter in model.named_parameters():
+        if name.endswith(zeros):
+            parameter.zero_()
+        elif name.endswith(normal):
+            parameter.normal_()
+        elif parameter.ndim > 1:
+            parameter.normal_(std=std(parameter[0].numel()))
 
 
 def refuse_sizes(shape: object, *names: str) -> None:

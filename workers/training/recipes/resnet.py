@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.recipes.parts import Chain, refuse_sizes, run_of
+from workers.training.recipes.parts import Chain, initialize, refuse_sizes, run_of
 
 SMALLEST_SIDE = 4  # pixels below which an image is not halved
 MOST_RUNS = 4  # of blocks of one width, as in all of the paper's
@@ -101,23 +101,12 @@ class ResNet(Chain):
         width, _ = shape.flow(shape.layers - 1)
         self.norm = GroupNorm(width)
         self.head = ImageHead(width, shape.outputs)
-        initialize(self)
+        # He et al. 2015, equation 10.
+        zeros = (".second.weight", "head.outputs.weight", "outputs.bias")
+        initialize(self, zeros, lambda fan_in: math.sqrt(2.0 / fan_in))
 
 
 def make_block(shape: Shape, layer: int) -> ResNetBlock:
     before, _ = shape.flow(layer - 1)
     width, _ = shape.flow(layer)
     return ResNetBlock(before, width, stride=1 if width == before else 2)
-
-
-@torch.no_grad()
-def initialize(model: nn.Module) -> None:
-    """Draw the weights (He et al. 2015, equation 10). What writes into the residual stream starts at zero, so that
-    every block starts as identity, and the outputs too."""
-    for name, parameter in model.named_parameters():
-        if name.endswith((".second.weight", "head.outputs.weight")):
-            parameter.zero_()
-        elif parameter.ndim == 4:
-            parameter.normal_(std=math.sqrt(2.0 / parameter[0].numel()))
-        elif name.endswith("outputs.bias"):
-            parameter.zero_()

@@ -7,18 +7,17 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from workers.training.data.batches.feed import on_device
 from workers.training.data.batches.order import Batch, EpochOrder, Rows
 from workers.training.data.storage.sample_files import Samples
 from workers.training.recipes import ModelDocument
-from workers.training.recipes.parts import keep_part
+from workers.training.recipes.parts import ChainTask
 
 VALIDATION_ROWS = 4096  # at most: enough for accuracy to a percent
 
 
-class SampleTask:
+class SampleTask(ChainTask):
     """Cross-entropy over classes, measured by accuracy; the squared error of a quantity, measured by r2. ``shape`` is
     the dataclass of the model's sizes.
 
@@ -52,10 +51,6 @@ class SampleTask:
         found = self._validation_order.rows(rows)
         return self._batch(self.samples.validation_inputs, self.samples.validation_targets, found)
 
-    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        inputs, targets = batch
-        return self.criterion(model(inputs), targets)
-
     def criterion(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         if self.samples.classes:
             return F.cross_entropy(outputs.float(), targets)
@@ -68,16 +63,8 @@ class SampleTask:
         # Each row's part, so that their mean is 1 - (squared errors) / (squared distances from the mean).
         return (1 - errors / self._variance).sum()[None]
 
-    def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
-        keep_part(model, index, num_parts)  # type: ignore[arg-type]
-
     def rate_scale(self, parameter: str, optimizer: str) -> float:
         return 1.0
-
-    def blocks(self, model: nn.Module) -> list[nn.Module]:
-        layers = model.layers
-        assert isinstance(layers, nn.ModuleDict)
-        return list(layers.values())
 
     def describe_with(self, recipe: str, **data: Any) -> ModelDocument:
         """Return the document of a recipe, with what it says of its data."""

@@ -11,7 +11,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, Ro
 from trainyard.spec.sections import tasks as spec
 from workers.training.data.samples import load_samples
 from workers.training.recipes import ModelDocument
-from workers.training.recipes.parts import Alike, Chain, refuse_sizes
+from workers.training.recipes.parts import Alike, Chain, Norm, initialize, refuse_sizes
 from workers.training.recipes.sample_task import SampleTask
 
 RATIO = 2  # hidden features of a block for each of its width
@@ -28,13 +28,6 @@ class Shape:
 
     def __post_init__(self) -> None:
         refuse_sizes(self, "layers", "width")
-
-
-class Norm(nn.LayerNorm):
-    """Layer normalisation in the type of what it normalises: gains that ranks share arrive in that of the matrices."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.layer_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)
 
 
 class MLPBlock(nn.Module):
@@ -61,18 +54,7 @@ class MLP(Chain):
         self.layers = nn.ModuleDict({str(index): MLPBlock(shape.width) for index in range(shape.layers)})
         self.norm = Norm(shape.width)
         self.head = nn.Linear(shape.width, shape.outputs)
-        initialize(self)
-
-
-@torch.no_grad()
-def initialize(model: nn.Module) -> None:
-    """Draw the weights. What writes into the residual stream starts at zero, so that every block starts as identity,
-    and the outputs too."""
-    for name, parameter in model.named_parameters():
-        if name.endswith((".down.weight", "head.weight")) or name.endswith("bias"):
-            parameter.zero_()
-        elif parameter.ndim == 2:
-            parameter.normal_(std=math.sqrt(2.0 / parameter.shape[1]))
+        initialize(self, (".down.weight", "head.weight", "bias"), lambda fan_in: math.sqrt(2.0 / fan_in))
 
 
 class TabularTask(SampleTask):

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.recipes.gpt import Block, Norm
-from workers.training.recipes.parts import Chain, refuse_sizes
+from workers.training.recipes.gpt import Block
+from workers.training.recipes.parts import Chain, Norm, initialize, refuse_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +98,8 @@ class ViT(Chain):
         super().__init__()
         self.embedding = Patches(shape)
         self.layers = nn.ModuleDict({str(index): Block(Attention(shape), shape.width) for index in range(shape.layers)})
-        self.norm = Norm(shape.width)
+        self.norm = Norm(shape.width, bias=False)
         self.head = PatchHead(shape.width, shape.outputs)
-        initialize(self)
-
-
-@torch.no_grad()
-def initialize(model: nn.Module) -> None:
-    """Draw the weights. What writes into the residual stream starts at zero, so that every block starts as identity,
-    and the outputs too."""
-    for name, parameter in model.named_parameters():
-        if name.endswith(("attention.output.weight", "mlp.down.weight", "outputs.weight", "outputs.bias")):
-            parameter.zero_()
-        elif name.endswith("places"):
-            parameter.normal_()  # as large as what patches are embedded into: smaller ones drown in it
-        elif parameter.ndim == 2:
-            parameter.normal_(std=1.0 / math.sqrt(parameter.shape[1]))
+        zeros = ("attention.output.weight", "mlp.down.weight", "outputs.weight", "outputs.bias")
+        # Places are as large as what patches are embedded into: smaller ones drown in it.
+        initialize(self, zeros, lambda fan_in: 1.0 / math.sqrt(fan_in), normal=("places",))

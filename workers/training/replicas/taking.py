@@ -37,7 +37,7 @@ REPORT_EVERY_S = 2.0  # facts about the newest state
 class GivenUp(Exception):
     """A state that will not be whole. ``is_final``: nor will any later one."""
 
-    def __init__(self, why: str, *, is_final: bool) -> None:
+    def __init__(self, why: str, *, is_final: bool = False) -> None:
         super().__init__(why)
         self.is_final = is_final
 
@@ -197,8 +197,6 @@ class Replicas:
             num_copies = self._count_copies(taken.mark)
         except GivenUp as error:
             return StateMessage(why=f"{error}", is_final=error.is_final)
-        except NotThere as error:
-            return StateMessage(why=f"{error}")
         manifest = manifest_of(facts, taken.mark, taken.state, notes)
         stall_s = max(note.stall_s for note in notes.values())
         return StateMessage(manifest=manifests.manifest_text(manifest), stall_s=stall_s, num_copies=num_copies)
@@ -218,7 +216,7 @@ class Replicas:
             self._had_copies = self.plan.peer is not None
             return 2 if self._had_copies else 1
         if self._had_copies:  # that one survives the loss of a node, as this one would not
-            raise GivenUp(f"it would lie on one node alone: {problems[0]}", is_final=False)
+            raise GivenUp(f"it would lie on one node alone: {problems[0]}")
         self._report_problem(mark, f"each part lies on one node alone: {problems[0]}")
         return 1
 
@@ -323,10 +321,6 @@ class StateMessage(WireStruct):
 # Short texts that ranks leave for each other while they train: a collective of the training must not be disturbed.
 
 
-class NotThere(Exception):
-    """The awaited part did not come."""
-
-
 class Board:
     """Texts by name in the store through which the ranks found each other. Any thread may use it."""
 
@@ -337,20 +331,15 @@ class Board:
     def put(self, name: str, text: str) -> None:
         self._store.set(self._key(name), text)
 
-    def read(self, name: str) -> str | None:
-        """Return the text at once; None where there is none yet."""
-        key = self._key(name)
-        return self._store.get(key).decode() if self._store.check([key]) else None
-
     def wait_for(self, name: str, timeout_s: float) -> str:
-        """Raises NotThere."""
-        deadline, pause_s = time.monotonic() + timeout_s, POLL_S
-        while (text := self.read(name)) is None:
+        """Return the text once it is there. Raises GivenUp."""
+        key, deadline, pause_s = self._key(name), time.monotonic() + timeout_s, POLL_S
+        while not self._store.check([key]):
             if time.monotonic() > deadline:
-                raise NotThere(f"{name} did not come within {timeout_s:g} s")
+                raise GivenUp(f"{name} did not come within {timeout_s:g} s")
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, MAX_POLL_S)
-        return text
+        return self._store.get(key).decode()
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:

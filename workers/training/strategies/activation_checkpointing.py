@@ -14,8 +14,6 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 from workers.training.assembly import Assembly
 
-KINDS = ("none", "selective", "full")
-
 aten = torch.ops.aten
 # Matrix products, convolutions, attention, and what came from other ranks (a collective would have to be waited for
 # twice). The rest, norms, rotations, activations and sums, reads and writes memory and computes next to nothing.
@@ -44,14 +42,9 @@ def checkpoint_blocks(blocks: Iterable[nn.Module], kind: str) -> None:
     """Let each of ``blocks`` keep less between its forward and its backward pass.
 
     ``full`` keeps a block's input alone, ``selective`` what the operators in KEPT have made too. Gradients and names
-    of parameters stay what they are, and random numbers are drawn again as they were. Raises ValueError for another
-    kind.
+    of parameters stay what they are, and random numbers are drawn again as they were.
     """
-    if kind not in KINDS:
-        raise ValueError(f"train.activation_checkpointing is {kind!r}; accepted are {', '.join(KINDS)}")
-    if kind == "none":
-        return
-    for block in blocks:
+    for block in blocks if kind != "none" else ():
         # In place of forward and not as a module around the block: no name changes, and hooks that others hang on the
         # block (FSDP's gathering of weights) run once, not again when the block is computed again.
         block.forward = checkpointed(block.forward, kind)

@@ -77,16 +77,8 @@ class Balance:
 
 
 def apply(assembly: Assembly) -> None:
-    assembly.balance = make_balance(assembly.parallel.balance, assembly.share, assembly.device)
-
-
-def make_balance(name: str, share: BatchShare, device: torch.device) -> Balance | None:
-    """Return the balance for ``parallel.balance``, None for "none". Raises ValueError for an unknown value."""
-    if name == "speed":
-        return Balance(share, device)
-    if name != "none":
-        raise ValueError(f"parallel.balance is {name!r}; accepted are none, speed")
-    return None
+    if assembly.parallel.balance == "speed":
+        assembly.balance = Balance(assembly.share, assembly.device)
 
 
 def better_sizes(sizes: Sequence[int], busy_s: Sequence[float]) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from workers.training.optimizing.numerics import Precision
 from workers.training.strategies.synchronization.protocol import EveryStep
 
 RANK = 4  # of PowerSGD's factors: Vogels et al. find no loss of quality from 2 to 4 on, depending on the model
-KINDS = ("none", "fp16", "bf16", "powersgd")
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 Journey = Iterator[dist.Work]  # what a bucket has sent, leg by leg; asked for the next once that has arrived
 
 
@@ -35,6 +35,8 @@ class Compression:
         self._world_size = dist.get_world_size()
         self._legs: list[tuple[Journey, dist.Work]] = []  # of each bucket, the one that it is on
         self._arrivals: list[tuple[torch.futures.Future[torch.Tensor], torch.Tensor]] = []
+        self._kept: dict[str, torch.Tensor] = {}  # this rank's own, from step to step
+        self._is_loaded = False
 
     def attach(self, replica: DistributedDataParallel) -> None:
         replica.register_comm_hook(self, _hook)
@@ -57,13 +59,17 @@ class Compression:
 
     def forget(self) -> None:
         """Drop what earlier passes have left, but for what was loaded since."""
+        if not self._is_loaded:
+            self._kept.clear()
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return what the next step needs of this one, by name: this rank's own tensors."""
-        return {}
+        return dict(self._kept)
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Take back what ``state`` gave on this rank."""
+        self._kept |= {name: tensor.clone() for name, tensor in state.items()}
+        self._is_loaded = True
 
     def _travel(self, bucket: GradBucket) -> Journey:
         raise NotImplementedError
@@ -124,24 +130,6 @@ class PowerSGD(Compression):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self._names: dict[torch.Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
-        self._queries: dict[str, torch.Tensor] = {}
-        self._residuals: dict[str, torch.Tensor] = {}
-        self._is_loaded = False
-
-    def forget(self) -> None:
-        if not self._is_loaded:
-            self._queries.clear()
-            self._residuals.clear()
-
-    def state(self) -> dict[str, torch.Tensor]:
-        queries = {f"query/{name}": query for name, query in self._queries.items()}
-        return {**queries, **{f"residual/{name}": residual for name, residual in self._residuals.items()}}
-
-    def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        for name, tensor in state.items():
-            kind, _, parameter = name.partition("/")
-            {"query": self._queries, "residual": self._residuals}[kind][parameter] = tensor.clone()
-        self._is_loaded = True
 
     def _travel(self, bucket: GradBucket) -> Journey:
         factored, others = self._sort(bucket)
@@ -177,14 +165,15 @@ class PowerSGD(Compression):
         return factored, others
 
     def _factored(self, name: str, matrix: torch.Tensor) -> "_Factored":
-        if name not in self._queries:
+        query, residual = f"query/{name}", f"residual/{name}"
+        if query not in self._kept:
             # Drawn from the name, so that all ranks begin with the same, and torch's own random state is left alone.
             generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-            query = torch.randn(matrix.shape[1], RANK, generator=generator)
-            self._queries[name] = query.to(matrix.device, matrix.dtype)
-        if name not in self._residuals:
-            self._residuals[name] = torch.zeros_like(matrix)
-        return _Factored(matrix, self._queries[name], self._residuals[name])
+            drawn = torch.randn(matrix.shape[1], RANK, generator=generator)
+            self._kept[query] = drawn.to(matrix.device, matrix.dtype)
+        if residual not in self._kept:
+            self._kept[residual] = torch.zeros_like(matrix)
+        return _Factored(matrix, self._kept[query], self._kept[residual])
 
 
 class _Factored(NamedTuple):
@@ -203,19 +192,11 @@ def cut(flat: torch.Tensor, tensors: Iterable[torch.Tensor]) -> None:
 
 
 def apply(assembly: Assembly) -> None:
-    if assembly.parallel.compression in KINDS:
-        assembly.compression = make_compression(assembly.parallel.compression, assembly.parts[0])
-
-
-def make_compression(name: str, model: nn.Module) -> Compression | None:
-    """Return what ``parallel.compression`` of a spec names; None for none. Raises ValueError for another name."""
-    if name not in KINDS:
-        raise ValueError(f"parallel.compression is {name!r}; accepted are {', '.join(KINDS)}")
-    if name == "none":
-        return None
+    name = assembly.parallel.compression
     if name == "powersgd":
-        return PowerSGD(model)
-    return Halved(torch.float16 if name == "fp16" else torch.bfloat16)
+        assembly.compression = PowerSGD(assembly.parts[0])
+    elif name in DTYPES:
+        assembly.compression = Halved(DTYPES[name])
 
 
 class CompressedStep(EveryStep):
@@ -226,21 +207,16 @@ class CompressedStep(EveryStep):
         super().__init__(optimizer, precision)
         self._compression = compression
         self._has_begun = False
-        self._bytes_reported = 0
-
-    @property
-    def bytes_sent(self) -> int:
-        return self._compression.bytes_sent
 
     def begin(self, step: int) -> None:
         if not self._has_begun:  # the throwaway passes, and those that tried a batch size, must leave no trace
             self._compression.forget()
-            self._bytes_reported = self.bytes_sent
+            self._bytes_reported = self._compression.bytes_sent
             self._has_begun = True
 
     def measured(self) -> Mapping[str, float]:
-        sent, self._bytes_reported = self.bytes_sent - self._bytes_reported, self.bytes_sent
-        return {"rank/sent_bytes": sent}
+        self.bytes_sent = self._compression.bytes_sent
+        return {"rank/sent_bytes": self.newly_sent()}
 
     def state(self) -> dict[str, torch.Tensor]:
         return self._compression.state()

@@ -70,8 +70,6 @@ def make_plan(spec: RecipeSpec, rows: int, num_layers: int) -> Plan:
     ValueError, naming the field and the numbers, for what cannot be."""
     pipeline, train = spec.parallel.pipeline, spec.train
     schedule, stages = pipeline.schedule, pipeline.stages
-    if schedule not in CHUNKS:
-        raise ValueError(f"parallel.pipeline.schedule is {schedule!r}; accepted are {', '.join(CHUNKS)}")
     if stages * CHUNKS[schedule] > num_layers:
         raise ValueError(
             f"parallel.pipeline.stages is {stages}, with {CHUNKS[schedule]} parts of the model on each ({schedule}) "

@@ -15,7 +15,6 @@ and the warm-up of Lin et al. are not built: the optimizer sees the mean of what
 # Without `from __future__ import annotations`: DDP compares the annotations of its hook, and not as strings.
 
 import math
-from collections.abc import Mapping
 
 import torch
 from torch import nn
@@ -51,20 +50,6 @@ class TopK(Compression):
                     f"{parameter.numel():,}"
                 )
             self._names[parameter] = name
-        self._residuals: dict[str, torch.Tensor] = {}
-        self._is_loaded = False
-
-    def forget(self) -> None:
-        if not self._is_loaded:
-            self._residuals.clear()
-
-    def state(self) -> dict[str, torch.Tensor]:
-        return {f"residual/{name}": residual for name, residual in self._residuals.items()}
-
-    def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        for name, tensor in state.items():
-            self._residuals[name.removeprefix("residual/")] = tensor.clone()
-        self._is_loaded = True
 
     def _travel(self, bucket: GradBucket) -> Journey:
         buffer = bucket.buffer()
@@ -86,12 +71,12 @@ class TopK(Compression):
         buffer = bucket.buffer()
         values, indices = [], []
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
-            name = self._names[parameter]
+            residual = f"residual/{self._names[parameter]}"
             start = int(gradient.storage_offset() - buffer.storage_offset())
             entries = buffer.narrow(0, start, gradient.numel())  # as they lie in memory, whatever the strides
-            if name not in self._residuals:
-                self._residuals[name] = torch.zeros_like(entries)
-            owed = self._residuals[name].add_(entries)
+            if residual not in self._kept:
+                self._kept[residual] = torch.zeros_like(entries)
+            owed = self._kept[residual].add_(entries)
             largest, places = take_largest(owed, num_kept(owed.numel(), self._ratio))
             values.append(largest)
             indices.append(places + start)

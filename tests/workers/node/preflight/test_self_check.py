@@ -11,7 +11,7 @@ import pytest
 from tests.disks import disk_of_1_mb, fill
 from tests.servers import Valkey
 from trainyard.contract.desired import Peer, ProbeRequest
-from workers.machine.gpus import GpuFaultReader
+from workers.machine.gpus import fault_reader
 from workers.node.preflight.self_check import SelfChecker, check_folder, clock_ahead_s
 from workers.transport.desired_reader import connect
 
@@ -24,7 +24,7 @@ def checker(own_valkey: Valkey, tmp_path: Path) -> Iterator[SelfChecker]:
         address="127.0.0.1",
         home=tmp_path,
         checkpoints=tmp_path / "checkpoints",
-        gpus=GpuFaultReader(),
+        gpus=fault_reader(),
     )
     made.start()
     yield made

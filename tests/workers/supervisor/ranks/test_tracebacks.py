@@ -227,6 +227,6 @@ def test_what_ended_a_driver_of_ray_is_found_between_the_lines_of_its_other_proc
     rank.end(Exit(1, None), 1.0, folder, is_cold=True)
     reason = reason_of(order, [rank], None, folder)
     assert reason is not None and reason.evidence is not None
-    failure = explain_rank(rank.snapshot(), "b", stderr=reason.evidence["stderr"])
+    failure = explain_rank(rank, "b", stderr=reason.evidence["stderr"])
     assert failure.cause_class == kind and failure.sentence.startswith(f"Rank 0 on b {sentence}"), failure
     assert "\\x1b" not in repr(reason) and reason.sentence == failure.sentence

@@ -67,11 +67,6 @@ def test_what_a_run_in_fp32_has_kept_says_nothing_of_a_scale() -> None:
     assert precision.state() == {"scale": 2.0**16, "num_good_steps": 0}
 
 
-def test_an_unknown_precision_is_refused_by_its_field() -> None:
-    with pytest.raises(ValueError, match=r"train\.precision is 'fp8'; accepted are fp32, bf16, fp16"):
-        Precision("fp8", CPU)
-
-
 def test_a_device_that_cannot_compute_so_is_refused_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_kernel(*matrices: torch.Tensor) -> None:
         raise RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'\nand more lines")

@@ -62,11 +62,6 @@ def test_the_learning_rate_grows_with_the_batch_as_asked(how: str, expected: flo
     assert scaled_learning_rate(0.1, 4.0, how) == pytest.approx(expected)
 
 
-def test_an_unknown_scaling_is_refused_by_its_field() -> None:
-    with pytest.raises(ValueError, match=r"train\.scale_learning_rate is 'cubic'; accepted are none, linear, sqrt"):
-        scaled_learning_rate(0.1, 4.0, "cubic")
-
-
 def test_what_is_available_is_read_from_the_kernel_and_from_every_group_with_a_limit(tmp_path: Path) -> None:
     assert machine_bytes("MemTotal: 9 kB\nMemAvailable:     200 kB\n") == 200 * 1024
     inner = tmp_path / "jobs" / "one"

@@ -107,8 +107,3 @@ def test_random_numbers_are_drawn_again_as_they_were(kind: str) -> None:
 def test_spread_over_two_ranks_it_is_the_same_mathematics(parallel: dict[str, int], kind: str) -> None:
     apart = {"activation_checkpointing": kind}
     assert max(distance(2, parallel, steps=4, apart=apart)) < 1e-4
-
-
-def test_an_unknown_kind_is_refused_by_its_field() -> None:
-    with pytest.raises(ValueError, match=r"'some'; accepted are none, selective, full"):
-        activation_checkpointing.checkpoint_blocks([], "some")

@@ -11,7 +11,7 @@ from tests.workers.training.checkpoints.yard import Yard
 from tests.workers.training.ranks import Point, series, tiny_spec, train_on
 from trainyard.spec.sections.parallel import Parallel
 from workers.training.mesh import make_mesh, share_batch
-from workers.training.strategies.balance import LEAST_GAIN, Balance, better_sizes, make_balance, whole_rows
+from workers.training.strategies.balance import LEAST_GAIN, Balance, better_sizes, whole_rows
 
 TOLERANCE = 1e-6  # relative; without the weights 1e-3 at the second step
 SPEED = {"balance": "speed"}
@@ -62,15 +62,6 @@ def test_whole_rows_lose_and_invent_none(wanted: list[float]) -> None:
     rows = whole_rows(wanted, 6)
     assert sum(rows) == 6 and min(rows) >= 1
     assert all(got <= max(1, want + 1) for got, want in zip(rows, wanted, strict=True))
-
-
-def test_none_balances_nothing_and_another_word_is_refused() -> None:
-    import torch
-
-    share, device = share_batch(8, 1, make_mesh(PARALLEL, 2)), torch.device("cpu")
-    assert make_balance("none", share, device) is None
-    with pytest.raises(ValueError, match=r"parallel\.balance is 'size'; accepted are none, speed"):
-        make_balance("size", share, device)
 
 
 @pytest.mark.parametrize("sizes", [[], [5, 5], [4, 2, 2]])

@@ -16,7 +16,6 @@ from tests.workers.training.buckets import (
     with_many_buckets,
 )
 from tests.workers.training.ranks import Point, tiny_spec, train_on
-from workers.training.strategies.compression import make_compression
 
 STEPS = 30
 # Of DDP's bytes; a factor of a matrix of 64 x 64 is an eighth of it, and gains travel whole.
@@ -130,8 +129,3 @@ def test_a_restart_with_the_state_of_a_checkpoint_changes_nothing() -> None:
 
 def test_throwaway_passes_leave_no_trace_and_a_rerun_is_equal_bit_for_bit() -> None:
     check_throwaway_passes(partial(trained, "powersgd"), forget_nothing)
-
-
-def test_a_compression_that_is_not_known_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"parallel\.compression is 'zip'; accepted are none, fp16, bf16, powersgd"):
-        make_compression("zip", object())  # type: ignore[arg-type]

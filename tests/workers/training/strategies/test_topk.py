@@ -79,11 +79,11 @@ def check_that_nothing_is_lost() -> None:
 
     def travel(self, bucket):  # type: ignore[no-untyped-def]
         names = [self._names[parameter] for parameter in bucket.parameters()]
-        before = [self._residuals.get(name, torch.zeros(())) for name in names]
+        before = [self._kept.get(f"residual/{name}", torch.zeros(())) for name in names]
         owed = [one + gradient.flatten() for one, gradient in zip(before, bucket.gradients(), strict=True)]
         yield from plain_travel(self, bucket)
         for name, own, came in zip(names, owed, bucket.gradients(), strict=True):
-            left = self._residuals[name]
+            left = self._kept[f"residual/{name}"]
             sent = own - left
             assert not (sent * left).any(), "an entry is sent or left, and never both"
             assert torch.equal(sent + left, own)
@@ -134,7 +134,7 @@ def drop_the_residuals() -> None:
     plain = TopK._select
 
     def select(self, bucket):  # type: ignore[no-untyped-def]
-        self._residuals.clear()
+        self._kept.clear()
         return plain(self, bucket)
 
     TopK._select = select  # type: ignore[method-assign]

@@ -17,11 +17,12 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from trainyard.contract.base import JsonObject
 from trainyard.formats.figures import size
+from workers.replicas.folders import used_bytes
 from workers.training.data.problems import NodeDataProblem
 from workers.training.files import sync
 
@@ -126,16 +127,6 @@ def make_room(folder: Path, num_bytes: int) -> None:
     raise no_space(folder, num_bytes)
 
 
-def size_bytes(folder: Path) -> int:
-    """Return what all files under ``folder`` take of the disk."""
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):  # another process removes it
-                total += os.lstat(f"{path}/{name}").st_blocks * 512
-    return total
-
-
 def no_space(folder: Path, needed: int) -> NodeDataProblem:
     free = shutil.disk_usage(folder).free
     return NodeDataProblem(
@@ -200,7 +191,7 @@ def _build(entry: Path, build: Build, needed_bytes: int) -> None:
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
-            needed = max(needed_bytes, size_bytes(temporary))
+            needed = max(needed_bytes, used_bytes(temporary))
             shutil.rmtree(temporary, ignore_errors=True)
             if not _evict_first(_entries(folder)):
                 raise no_space(folder, needed) from None
@@ -230,7 +221,7 @@ def _sweep(entry: Path) -> bool:
 def _taken_bytes(folder: Path) -> int:
     """Return what all entries take, with those that are being built. The folder may hold more than ours."""
     names = {entry.name for entry in _entries(folder)}
-    return sum(size_bytes(path) for path in folder.iterdir() if path.name in names or path.suffix == ".tmp")
+    return sum(used_bytes(path) for path in folder.iterdir() if path.name in names or path.suffix == ".tmp")
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -92,8 +92,8 @@ class _Sums:
     @property
     def target_scale(self) -> tuple[float, float]:
         """Mean and deviation of the training rows' targets, in the unit of the table."""
-        mean, deviation = _scale(*self._answers)
-        return self._targets.shift + mean * self._targets.scale, deviation * self._targets.scale
+        mean, deviation = _scales(*self._answers)
+        return float(self._targets.shift + mean * self._targets.scale), float(deviation * self._targets.scale)
 
     def finish_inputs(self, source: Path, target: Path) -> None:
         """Standardise what is a number and put the mean where none is; one-hots and indicators stay 0 and 1."""
@@ -107,7 +107,7 @@ class _Sums:
         if not self._targets.is_quantity:
             source.rename(target)
             return
-        mean, deviation = _scale(*self._answers)
+        mean, deviation = _scales(*self._answers)
         with NpyWriter(target, np.float32) as writer:
             for block in _blocks(source):
                 writer.append((block - mean) / deviation)
@@ -118,11 +118,6 @@ def _blocks(path: Path) -> Any:
     values = open_array(path)
     for start in range(0, len(values), ROWS_AT_ONCE):
         yield values[start : start + ROWS_AT_ONCE].astype(np.float64)
-
-
-def _scale(count: float, total: float, squares: float) -> tuple[float, float]:
-    mean, deviation = _scales(np.array([count]), np.array([total]), np.array([squares]))
-    return float(mean[0]), float(deviation[0])
 
 
 def _scales(count: Array, total: Array, squares: Array) -> tuple[Array, Array]:

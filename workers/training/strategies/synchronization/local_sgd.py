@@ -38,11 +38,9 @@ class LocalSGD(Synchronization):
     world_size: int
 
     def __post_init__(self) -> None:
-        self.bytes_sent = 0  # by this rank, since it started
         self._mean = Flat(self.parameters, num_extra=self.every_steps)
         self._losses: list[tuple[int, torch.Tensor]] = []  # of this rank's rows, since the last average
         self._late: dict[int, float] = {}
-        self._bytes_reported = 0
 
     @property
     def is_agreed(self) -> bool:
@@ -78,8 +76,7 @@ class LocalSGD(Synchronization):
         return late
 
     def measured(self) -> Mapping[str, float]:
-        sent, self._bytes_reported = self.bytes_sent - self._bytes_reported, self.bytes_sent
-        return {"rank/sent_bytes": sent}
+        return {"rank/sent_bytes": self.newly_sent()}
 
     def _agree(self) -> None:
         self._average()

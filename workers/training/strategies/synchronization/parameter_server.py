@@ -120,17 +120,13 @@ class Worker(Synchronization):
     """Part that all ranks share. ``optimizer`` is never stepped: it only gives the parameters and their order."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, own_loss: OwnLoss) -> None:
-        self.bytes_sent = 0  # by this rank, since it started
         self._optimizer, self._own_loss = optimizer, own_loss
         self._parameters = parameters_of(optimizer)
         self._flat = Flat(self._parameters)
         self._lead = 0  # steps that this rank was ahead of the slowest when it went on
-        self._bytes_reported = 0
 
     def measured(self) -> Mapping[str, float]:
-        sent = self.bytes_sent
-        new, self._bytes_reported = sent - self._bytes_reported, sent
-        return {"rank/staleness": self._lead, "rank/sent_bytes": new}
+        return {"rank/staleness": self._lead, "rank/sent_bytes": self.newly_sent()}
 
 
 class ServingWorker(Worker):

@@ -15,6 +15,8 @@ class Synchronization:
     on all ranks after each, and nothing is carried from one to the next."""
 
     is_over = False  # another rank has ended the training before its last step
+    bytes_sent = 0  # by this rank, since it started, where a strategy counts them itself
+    _bytes_reported = 0
 
     @property
     def is_agreed(self) -> bool:
@@ -47,6 +49,12 @@ class Synchronization:
     def measured(self) -> Mapping[str, float]:
         """Return what this rank has to report of the last step beside its loss, by the names of series."""
         return {}
+
+    def newly_sent(self) -> int:
+        """Return how many bytes were sent since the last call; other threads may send meanwhile."""
+        sent = self.bytes_sent
+        new, self._bytes_reported = sent - self._bytes_reported, sent
+        return new
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return what a checkpoint must hold beside model and optimizer, by name: this rank's own tensors."""
