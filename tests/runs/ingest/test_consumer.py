@@ -12,12 +12,13 @@ from runs.ingest.consumer import Consumer
 from runs.records.logs.read import read_logs
 from runs.records.metrics import progress
 from runs.records.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
-from runs.records.points import read, store
+from runs.records.points import store
 from runs.records.points.blocks import encode_block
 from runs.records.points.tables import PointMatrix
 from runs.serving.transport import redis
 from tests.cast import make_attempt, make_node
 from tests.runs.ingest.conftest import Stage, drain
+from tests.series import series_data
 from tests.servers import Valkey
 from tests.spools import Spool, send, send_health, some_points
 from trainyard.contract.seals import CHANGED_CHANNEL, EPOCH_KEY, stream_key
@@ -200,7 +201,7 @@ def test_points_of_an_older_attempt_are_taken_and_carry_it(stage: Stage) -> None
     send(stage.attempt, stage.node, spool.bytes)
     drain(stage.consumer)
     assert newer.fence > stage.attempt.fence
-    assert [part["attempt"] for part in read.series_data(stage.run.pk, [])["series"]] == [stage.attempt.fence]
+    assert [part["attempt"] for part in series_data(stage.run.pk, [])["series"]] == [stage.attempt.fence]
 
 
 @pytest.mark.parametrize(

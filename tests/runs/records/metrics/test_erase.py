@@ -23,7 +23,7 @@ from runs.records.metrics.models import (
 )
 from runs.records.points import read, store
 from runs.records.points.compaction.compactor import Compactor
-from tests.series import write_points
+from tests.series import series_data, write_points
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -71,7 +71,7 @@ def test_a_large_run_is_out_of_sight_at_once_and_goes_in_slices(monkeypatch: pyt
     erase.delete_run_data("run1")
     assert Segment.objects.exists()
     assert read.series_list("run1") == []
-    assert read.series_data("run1", []) == {"cursor": 0, "series": []}
+    assert series_data("run1", []) == {"cursor": 0, "series": []}
     assert read.sparklines(["run1"], "a", 10) == {}
     numbers = []
     while erase.sweep(0.0):
