@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from django.db.models import Count, QuerySet, TextField
@@ -12,7 +12,7 @@ from django.db.models.functions import Cast
 from runs.models import Sweep, Trial, TrialReport
 from runs.records.metrics.models import Telemetry
 from runs.rights.access import Someone, visible_sweeps
-from runs.sweeps.analysis.best import pareto_front
+from runs.sweeps.analysis.best import TrialPoint, pareto_front
 from runs.sweeps.analysis.importance import HOW_FAR
 from trainyard.contract.statuses import TrialState
 
@@ -74,24 +74,6 @@ class TrialRow:
     run_name: str = ""
     run_status: str = ""
     further_runs: tuple[str, ...] = field(default=())
-
-
-class TrialPoint(NamedTuple):
-    """A trial as charts and the analysis see it, read in a fraction of the time. Without its run its times are not
-    known."""
-
-    number: int
-    state: str
-    value: float | None
-    values: tuple[float, ...]
-    parameters: Mapping[str, Any]
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    steps: int | None = None
-    rank_seconds: float = 0.0
-    run: str | None = None
-    num_ranks: int = 1
-    step_cost: float | None = None  # rank-seconds that a step of a pruned one usually took
 
 
 def sweeps_of(user: Someone, *, project: str = "", status: Sequence[str] = (), words: str = "") -> QuerySet[Sweep]:

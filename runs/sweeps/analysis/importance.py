@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from runs.sweeps.analysis.best import COMPLETE, PRUNED, RUNNING, SpaceField, TrialLike, is_number, text_of, with_seen
+from runs.sweeps.analysis.best import COMPLETE, PRUNED, RUNNING, SpaceField, TrialPoint, is_number, text_of, with_seen
 
 Array = npt.NDArray[np.float64]
 
@@ -50,7 +50,7 @@ class Importance(NamedTuple):
 
 
 def importance(
-    trials: Sequence[TrialLike], fields: Sequence[SpaceField], *, noun: str = "trial", seed: int = 0
+    trials: Sequence[TrialPoint], fields: Sequence[SpaceField], *, noun: str = "trial", seed: int = 0
 ) -> Importance:
     """Every trial with a value counts. Where they went unequally far, ``HOW_FAR`` among their parameters and ``fields``
     explains what that does. The same trials and seed give the same figures. Needs scikit-learn."""
@@ -73,7 +73,7 @@ def importance(
     return Importance(found, max(0.0, 1.0 - float(alone.sum())), *nums, _words(known, len(used), noun))
 
 
-def sampled(trials: Sequence[TrialLike], most: int, seed: int) -> list[TrialLike]:
+def sampled(trials: Sequence[TrialPoint], most: int, seed: int) -> list[TrialPoint]:
     """Return at most so many of them, by chance and in their order."""
     if len(trials) <= most:
         return list(trials)
@@ -81,7 +81,7 @@ def sampled(trials: Sequence[TrialLike], most: int, seed: int) -> list[TrialLike
     return [trials[place] for place in np.sort(places)]
 
 
-def _is_varied(field: SpaceField, trials: Sequence[TrialLike]) -> bool:
+def _is_varied(field: SpaceField, trials: Sequence[TrialPoint]) -> bool:
     return len({text_of(one.parameters.get(field.path)) for one in trials}) > 1
 
 
@@ -93,7 +93,7 @@ def _why_not(num: int, varied: Sequence[SpaceField], targets: Array, noun: str) 
     return f"Every {noun} reached the same value: no field made a difference." if float(np.ptp(targets)) == 0 else ""
 
 
-def _words(known: Sequence[TrialLike], num_used: int, noun: str) -> str:
+def _words(known: Sequence[TrialPoint], num_used: int, noun: str) -> str:
     """The sentences about what was looked at: how many, in which states, and what that means."""
     counts = Counter(STATES.get(one.state, "failed") for one in known)
     states = ", ".join(f"{num:,} {state}" for state, num in counts.most_common())
@@ -200,7 +200,7 @@ def _variance_alone(boxes: Boxes, sizes: Array, volumes: Array, mean: float, fie
 # Parameters of trials as numbers from 0 to 1: logarithmic fields by their logarithm, choices by their place.
 
 
-def encode(trials: Sequence[TrialLike], fields: Sequence[SpaceField]) -> Array:
+def encode(trials: Sequence[TrialPoint], fields: Sequence[SpaceField]) -> Array:
     """Return a row for each trial and a column for each field."""
     rows = [[share_of(field, one.parameters.get(field.path)) for field in fields] for one in trials]
     return np.array(rows, dtype=float).reshape(len(trials), len(fields))
