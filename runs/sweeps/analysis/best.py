@@ -12,7 +12,7 @@ from trainyard.spec.sweeps import Dimension
 
 NUMBERS = (int, float)  # a union would be made anew at each look, of which there are many
 COMPLETE, PRUNED, RUNNING = "COMPLETE", "PRUNED", "RUNNING"
-MINIMIZE, MAXIMIZE = "minimize", "maximize"
+MAXIMIZE = "maximize"
 
 
 class TrialPoint(NamedTuple):
@@ -39,7 +39,6 @@ class SpaceField(NamedTuple):
     low: float = 0.0
     high: float = 0.0
     is_log: bool = False
-    is_whole: bool = False
     choices: tuple[str, ...] = ()
 
     @property
@@ -57,7 +56,7 @@ def fields_of(space: Mapping[str, Dimension]) -> list[SpaceField]:
     return [
         SpaceField(path, choices=tuple(map(text_of, one.values)))
         if one.values is not None
-        else SpaceField(path, *one.bounds, is_log=one.log, is_whole=one.whole)
+        else SpaceField(path, *one.bounds, is_log=one.log)
         for path, one in space.items()
     ]
 

@@ -43,7 +43,7 @@ def test_a_constant_tree_says_nothing() -> None:
 
 SPACE = [
     SpaceField("train.learning_rate", 1e-4, 1e-1, is_log=True),
-    SpaceField("model.width", 16, 256, is_whole=True),
+    SpaceField("model.width", 16, 256),
     SpaceField("train.optimizer", choices=("adam", "sgd")),
 ]
 
