@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -14,6 +15,7 @@ from runs.engines.findings import Finding, Probe
 from runs.models import Cluster
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 
 
 def mark_of(cluster: str) -> str:
@@ -56,6 +58,23 @@ def quoted(message: str) -> str:
     """Return what a system says, for the middle of a sentence."""
     text = " ".join(message.split()).rstrip(".")
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
+
+
+@contextmanager
+def passing_over(kind: type[E], is_fine: Callable[[E], bool]) -> Iterator[None]:
+    """Go on behind an error of this kind that is fine."""
+    try:
+        yield
+    except kind as error:
+        if not is_fine(error):
+            raise
+
+
+def explained(what: str, reason: str, message: str) -> str:
+    """Return a sentence: what we say, what the system says, and its own word for it, as far as it has them."""
+    text = quoted(message)
+    words = f"{what}: {text}" if text else what
+    return f"{words} ({reason})." if reason else f"{words}."
 
 
 class Words(NamedTuple):
