@@ -7,7 +7,7 @@ from typing import NamedTuple
 from django.db.models import Max, Min, Sum
 
 from runs.records.deltas.delta import MAX_LINES, MAX_POINTS, Delta, delta
-from runs.records.logs.changes import lines_since, num_lines_since
+from runs.records.logs.read import lines_since, num_lines_since
 from runs.records.metrics.models import Block, Segment, Series, Telemetry
 from runs.records.metrics.progress import snapshot
 from runs.records.points.read import decode_block, decoded
