@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from runs.ingest.commit import Committed
-from runs.records.deltas.delta import delta
-from runs.records.deltas.encoded import EncodedDelta, encode
+from runs.records.deltas.delta import EncodedDelta, delta, encode
 from runs.records.points.store import SeriesPiece, StreamLines
 from runs.serving import broadcast
 from runs.serving.rates import Throttle

@@ -7,7 +7,7 @@ import pytest
 
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
-from runs.records.deltas import encoded
+from runs.records.deltas import delta
 from runs.records.metrics import erase, progress
 from runs.records.metrics.models import Segment
 from runs.records.points import read
@@ -162,20 +162,20 @@ def test_what_came_after_a_cursor_continues_what_was_read_before_it() -> None:
     store(some_points(1, 2), spool=spool)
     cursor = series_data("run1", ["x"])["cursor"]
     store(some_points(3, 2), spool=spool)
-    assert encoded.delta_since("run1", cursor).series == [
+    assert delta.delta_since("run1", cursor).series == [
         {"name": "x", "labels": {}, "attempt": 1, "step": [3, 4], "time": [1003.0, 1004.0], "value": [3.0, 4.0]}
     ]
-    assert encoded.delta_since("run1", cursor + 1).series == []
+    assert delta.delta_since("run1", cursor + 1).series == []
 
 
 def test_too_much_after_a_cursor_is_read_again_instead() -> None:
     spool = Spool()
     store(some_points(1, 2), spool=spool)
     store(some_points(3, 20_001), spool=spool)
-    assert encoded.delta_since("run1", 1).messages() == [
+    assert delta.delta_since("run1", 1).messages() == [
         {"type": "refetch", "from": 1, "cursor": 2, "steps": [3, 20_003]}
     ]
-    assert encoded.delta_since("run1", 99).refetch
+    assert delta.delta_since("run1", 99).refetch
 
 
 def test_a_deleted_run_leaves_nothing() -> None:

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.db import transaction
 
-from runs.records.deltas import encoded
+from runs.records.deltas import delta
 from runs.records.metrics import erase
 from runs.records.metrics.bulk import RunGone
 from runs.records.metrics.codec import Columns
@@ -96,8 +96,8 @@ def test_what_is_young_stays_for_clients_that_catch_up(writer: Writer, clock: Cl
     bound = Telemetry.objects.get().compacted_cursor
     assert 0 < bound <= 30
     assert set(Block.objects.values_list("cursor", flat=True)) == set(range(bound + 1, 71))
-    assert encoded.delta_since("run1", bound - 1).refetch
-    assert [column["step"] for column in encoded.delta_since("run1", 69).series] == [[138, 139]] * 3
+    assert delta.delta_since("run1", bound - 1).refetch
+    assert [column["step"] for column in delta.delta_since("run1", 69).series] == [[138, 139]] * 3
     assert writer.steps() == list(range(140))
 
 
