@@ -13,7 +13,7 @@ from runs import actions
 from runs.api.auth import Resource
 from runs.api.openapi import body_of
 from runs.api.problems import problem
-from runs.ingest.report import Gap, Taken, report_points
+from runs.ingest.report import Foreign, Gap, report_points
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
 from trainyard.contract.records import MAX_LABELS, MAX_NAME_CHARS, MAX_SEQUENCE, MAX_STEP
@@ -74,7 +74,7 @@ def store_points(request: HttpRequest, run_id: str) -> Any:
         watermark = report_points(
             run, producer=batch.producer, sequence=batch.sequence, points=points, is_end=batch.end
         )
-    except Taken as error:
+    except Foreign as error:
         raise HttpError(409, str(error)) from error
     except Gap as gap:
         detail = f"Batches before {batch.sequence} are missing; {gap}."

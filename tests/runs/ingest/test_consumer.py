@@ -96,17 +96,19 @@ class Killed(BaseException):
     """Nothing catches it."""
 
 
-class KilledBeforeAcknowledging(Consumer):
-    def _acknowledge(self, entry_ids: list[bytes]) -> None:
-        raise Killed
+def kill(entry_ids: list[bytes]) -> None:
+    raise Killed
 
 
-def test_killed_between_commit_and_acknowledge_each_point_is_there_once(stage: Stage) -> None:
+def test_killed_between_commit_and_acknowledge_each_point_is_there_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spool = Spool()
     spool.begin()
     spool.points(some_points(1, 5))
     send(stage.attempt, stage.node, spool.bytes)
-    killed = KilledBeforeAcknowledging(0, block_s=0.01)
+    killed = Consumer(0, block_s=0.01)
+    monkeypatch.setattr(killed._reader, "acknowledge", kill)
     with pytest.raises(Killed):
         drain(killed)
     killed._lock.release()

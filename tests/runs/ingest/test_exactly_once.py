@@ -68,10 +68,11 @@ class Doomed(Consumer):
             raise Killed
         super()._take(entries)
 
-    def _acknowledge(self, entry_ids: Any) -> None:
+    def _store(self, entries: Any) -> Any:
+        stored = super()._store(entries)
         if self.when == "after the commit":
             raise Killed
-        super()._acknowledge(entry_ids)
+        return stored
 
 
 class Play:
