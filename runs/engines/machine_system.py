@@ -1,11 +1,10 @@
 """Interface between an engine that brings nodes and its own system, such as Slurm."""
 
-import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
@@ -14,7 +13,6 @@ from runs.causes.allocations import EndKind
 from runs.engines.findings import Finding, Probe
 from runs.models import Cluster
 
-T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
 
 
@@ -90,22 +88,6 @@ class JobEnd(NamedTuple):
     kind: EndKind | None
     sentence: str
     exit_code: int | None = None
-
-
-class KeptClients(Generic[T]):
-    """Clients by what they were made of, each for some time: to make one is slow."""
-
-    def __init__(self, life_s: float) -> None:
-        self._life_s = life_s
-        self._kept: dict[Hashable, tuple[float, T]] = {}
-
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        now = time.monotonic()
-        made_at, client = self._kept.get(key, (now, None))
-        if client is None or now - made_at >= self._life_s:
-            client = make()
-            self._kept[key] = now, client
-        return client
 
 
 class JobState(StrEnum):

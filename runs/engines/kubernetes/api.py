@@ -8,7 +8,8 @@ import msgspec
 
 from runs.engines.kubernetes.documents import Access, Items, Job, Notice, Pod, Version, Workload
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import MAX_QUOTED, KeptClients, SystemAway, passing_over, short
+from runs.engines.machine_system import MAX_QUOTED, SystemAway, passing_over, short
+from runs.values.kept import Kept
 from trainyard.contract.base import JsonObject, prepared
 
 LIMIT_S = (3.0, 8.0)  # to connect, and for the answer
@@ -145,7 +146,7 @@ class Api:
             raise SystemAway(f"Kubernetes' answer cannot be read: {error}.") from error
 
 
-_clients = KeptClients[Any](CLIENT_LIFE_S)  # programs that a kubeconfig names for its sign-in are slow
+_clients = Kept[Any](CLIENT_LIFE_S)  # programs that a kubeconfig names for its sign-in are slow
 
 
 def _make_client(settings: KubernetesSettings, own_data: Path) -> Any:

@@ -6,9 +6,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from runs.engines.machine_system import MAX_QUOTED, KeptClients, SystemAway, passing_over, short
+from runs.engines.machine_system import MAX_QUOTED, SystemAway, passing_over, short
 from runs.engines.sagemaker.documents import Caller, JobPage, Role, RoleAnswer, SecretPage, TrainingJob
 from runs.engines.sagemaker.settings import SageMakerSettings
+from runs.values.kept import Kept
 from trainyard.contract.base import JsonObject, prepared
 
 CONNECT_S, ANSWER_S = 3.0, 8.0
@@ -141,7 +142,7 @@ class Aws:
         return answer
 
 
-_clients = KeptClients[Any](CLIENT_LIFE_S)  # to make one takes a tenth of a second
+_clients = Kept[Any](CLIENT_LIFE_S)  # to make one takes a tenth of a second
 
 
 def _make_client(settings: SageMakerSettings, secret_key: str, service: str) -> Any:
