@@ -106,13 +106,10 @@ def _reasons(error: Invalid) -> list[dict[str, Any]]:
         words = "Control characters are not accepted" if one["type"] == "string_pattern_mismatch" else one["msg"]
         reasons[path] = f"{reasons[path]}, or {words[0].lower()}{words[1:]}" if path in reasons else words
         is_last = one["type"] not in ("missing", "json_invalid") and not isinstance(one["input"], dict | list)
-        values[path] = f"; it is {_shown(one['input'])}" if is_last else ""
+        text = repr(one["input"])
+        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"
+        values[path] = f"; it is {shown}" if is_last else ""
     return [
         {"loc": ("body", *(str(part)[:MAX_SHOWN] for part in path)), "msg": f"{words}{values[path]}"}
         for path, words in reasons.items()
     ]
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"

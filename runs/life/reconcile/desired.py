@@ -17,7 +17,7 @@ from runs.rights.secrets.delivery import takes_storage_keys
 from runs.serving.transport import redis
 from runs.values.status import FINAL, Phase, Status, Wanted
 from trainyard.contract import seals
-from trainyard.contract.base import SpecDocument, convert
+from trainyard.contract.base import convert
 from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, TraceRequest
 from trainyard.contract.locks import lock
 from trainyard.contract.node_status import ListedAttempt, NodeStatus
@@ -173,7 +173,8 @@ def _epoch() -> str:
 
 def order_for(placement: Placement) -> Order:
     attempt, node = placement.attempt, placement.node
-    run = attempt.run
+    run, checkpoint = attempt.run, attempt.run.spec.get("checkpoint") or {}
+    keeps_in_memory = checkpoint.get("every_steps") and checkpoint.get("replicate_every_steps")
     return Order(
         attempt=attempt.pk,
         run=run.pk,
@@ -193,7 +194,7 @@ def order_for(placement: Placement) -> Order:
         code=_code_of(run),
         restart=run.attempts.filter(fence__lt=attempt.fence, go__isnull=False).count(),
         lease_s=attempt.lease_s,
-        replica_key=secret_of(attempt.pk, "replicas") if keeps_in_memory(run.spec) else "",
+        replica_key=secret_of(attempt.pk, "replicas") if keeps_in_memory else "",
         spark_secret=secret_of(attempt.pk, "spark") if "spark" in (run.spec["task"].get("launch") or []) else "",
         image_digest=image_digest(run),
         isolation_minimum=node.cluster.isolation_minimum,
@@ -201,12 +202,6 @@ def order_for(placement: Placement) -> Order:
         encrypts=run.project.encrypts_files,
         log_rules=log_rules_of(run),
     )
-
-
-def keeps_in_memory(spec: SpecDocument) -> bool:
-    """Return whether ranks of a run of this spec keep states in the memory of their nodes."""
-    checkpoint = spec.get("checkpoint") or {}
-    return bool(checkpoint.get("every_steps") and checkpoint.get("replicate_every_steps"))
 
 
 def image_digest(run: Run) -> str:

@@ -66,10 +66,6 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def is_better(one: float, other: float, direction: str) -> bool:
-    return one > other if direction == MAXIMIZE else one < other
-
-
 def with_seen(field: SpaceField, trials: Iterable[TrialPoint]) -> SpaceField:
     """The field, wide enough for every value that a trial had: one added by hand may lie outside of the space, and
     a space that was changed no longer names what it had before."""
@@ -124,9 +120,10 @@ def best_over_compute(trials: Sequence[TrialPoint], direction: str) -> BestSoFar
 
 def _improvements(ordered: Iterable[tuple[float, TrialPoint]], direction: str) -> list[Improvement]:
     found: list[Improvement] = []
+    sign = 1.0 if direction == MAXIMIZE else -1.0
     for at, one in ordered:
         assert one.value is not None  # complete() saw to it
-        if not found or is_better(one.value, found[-1].value, direction):
+        if not found or sign * one.value > sign * found[-1].value:
             found.append(Improvement(at, one.number, one.value))
     return found
 

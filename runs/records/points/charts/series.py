@@ -237,10 +237,8 @@ def _arriving(span: Span) -> Iterator[tuple[int, list[Part]]]:
     for start in range(0, len(known), SEGMENTS_AT_ONCE):
         some = known[start : start + SEGMENTS_AT_ONCE]
         later = known[start + SEGMENTS_AT_ONCE : start + SEGMENTS_AT_ONCE + 1]
-        yield later[0][1] if later else fetch.MAX_STEP + 1, _read([pk for pk, _ in some])
+        rows = Segment.objects.filter(pk__in=[pk for pk, _ in some])
+        parts = [(row.cursor, row.pk, columns) for row, columns in decoded(rows)]
+        yield later[0][1] if later else fetch.MAX_STEP + 1, parts
     if not known:
         yield fetch.MAX_STEP + 1, []
-
-
-def _read(ids: Sequence[int]) -> list[Part]:
-    return [(row.cursor, row.pk, columns) for row, columns in decoded(Segment.objects.filter(pk__in=ids))]
