@@ -142,12 +142,9 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
     out_of_contact_s = age_s(attempt.contact_lost_at)
     if out_of_contact_s is not None:  # counts anew after control was away
         out_of_contact_s = min(out_of_contact_s, listener.now.timestamp() - listener.since)
-    run = attempt.run
-    # The machines that an engine has brought; its nodes may stay, too.
-    has_machines = run.cluster is not None and brings_nodes(run.cluster)
+    run, counts = attempt.run, attempt.run.allowed_counts
+    has_machines = run.cluster is not None and brings_nodes(run.cluster)  # else its nodes stay
     allocation = Allocation.objects.filter(attempt=attempt).first() if has_machines else None
-    # So many are enough for an elastic run that may go on without one.
-    counts = run.allowed_counts if may_restart(run, CauseClass.NODE_LOST) else None
     return Case(
         status=Status(run.status),
         wanted=Wanted(run.wanted),
@@ -158,7 +155,7 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
         settling_s=age_s(attempt.settling_at),
         is_complete=lambda: is_complete(attempt, placements),
         outlives_workers=outlives_workers(run.spec),
-        least_nodes=counts[0] if counts else None,
+        least_nodes=counts[0] if counts and may_restart(run, CauseClass.NODE_LOST) else None,
         zero_means_finished="recipe" in run.spec.get("task", {}),
         # Records say of which attempt they are, and a restart needs of them only what the last checkpoints are.
         rest_limit_s=lambda cause: RESTART_REST_LIMIT_S if may_restart(run, cause) else REST_LIMIT_S,
