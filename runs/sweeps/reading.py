@@ -73,7 +73,6 @@ class TrialRow:
     rank_seconds: float
     reason: str = ""
     run_name: str = ""
-    run_status: str = ""
     further_runs: tuple[str, ...] = field(default=())
 
 
@@ -130,7 +129,7 @@ OWN = (
     "by_hand", "reason",
 )  # fmt: skip
 FURTHER = (
-    "run_id", "values", "parent__number", "run__name", "run__status", "run__started_at", "run__ended_at",
+    "run_id", "values", "parent__number", "run__name", "run__started_at", "run__ended_at",
     "run__num_nodes", "run__slots_per_node", "run__slot_shares",
 )  # fmt: skip
 TEXTS = {
@@ -255,7 +254,6 @@ def _trial_row(row: Mapping[str, Any], now: datetime, further: Mapping[int, tupl
         parent=row["parent__number"],
         rank_seconds=max(0.0, spent_s) * ranks / (row["run__slot_shares"] or 1),
         run_name=row["run__name"] or "",
-        run_status=row["run__status"] or "",
         further_runs=further.get(row["number"], ()),
     )
 

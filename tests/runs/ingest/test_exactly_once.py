@@ -17,12 +17,12 @@ from django.utils import timezone
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.load.compaction import compact_run
 from runs.ingest.consumer import Consumer
 from runs.ingest.report import Gap, report_points
 from runs.models import HeldSlot, Run
 from runs.records.metrics import progress
 from runs.records.metrics.models import Producer
-from runs.records.points.compaction.compactor import compact_run
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.points import Points, difference, gathered, key_of, rows, stored_points
