@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from runs.sweeps.populations.lineage import CHANGEABLE_PATHS, Member, MemberVerdict, Successor
+from runs.sweeps.populations.lineage import Member, MemberVerdict, Successor
 from trainyard.contract.base import JsonObject
 from trainyard.spec.sweeps import Dimension, ordered
 from trainyard.spec.sweeps.models import Sampler
+from trainyard.spec.sweeps.population import CHANGEABLE_PATHS
 from trainyard.spec.sweeps.space import filled, unit_of, value_at
 
 # Explore: other values of the hyperparameters that may change in mid-training (Jaderberg et al. 2017, section 4.2).
