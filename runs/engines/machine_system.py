@@ -155,29 +155,6 @@ class ExaminedSystem(MachineSystem, Protocol):
         """Yield what `trainyard doctor` finds; a step that needs an earlier one is left out where that failed."""
 
 
-class FencedSystem:
-    """A system of which each call first makes sure that we are still the ones who may ask."""
-
-    def __init__(self, system: MachineSystem, keep: Callable[[], object]) -> None:
-        self._system, self._keep = system, keep
-
-    def jobs(self) -> list[SystemJob]:
-        self._keep()
-        return self._system.jobs()
-
-    def find(self, job: str) -> SystemJob | None:
-        self._keep()
-        return self._system.find(job)
-
-    def submit(self, request: MachineRequest) -> str:
-        self._keep()
-        return self._system.submit(request)
-
-    def cancel(self, job: str) -> None:
-        self._keep()
-        self._system.cancel(job)
-
-
 def node_words(interpreter: str, request: MachineRequest, *, server: str, home: str) -> list[str]:
     """Return the command as an argument list. ``home`` is a folder of the machine. Nothing in it is secret."""
     program = [interpreter, "-P", "-m", "workers.node"]  # -P: the working folder may be shared: it is not imported
