@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from django.utils import timezone
 
 from runs.models import Run
-from runs.records.metrics.codec import Columns
+from runs.records.metrics.codec import Columns, numbers
 from runs.records.metrics.models import Telemetry
-from runs.records.points import store
+from runs.records.points import read, store
 from runs.records.points.tables import PointMatrix, SeriesGroup
 
 START_S = 1_700_000_000.0
@@ -47,3 +48,24 @@ def write_series(
     known.median_step_s, known.last_record_at = 0.5, timezone.now()
     known.record_minute = int(known.last_record_at.timestamp() // 60)
     known.save()
+
+
+def series_data(
+    run_id: str,
+    names: Sequence[str],
+    labels: dict[str, str] | None = None,
+    x: Literal["step", "time"] = "step",
+    start: float | None = None,
+    end: float | None = None,
+    points: int = 1500,
+) -> Any:
+    """Return the cursor and the points of the named series between start and end, with words for what is not finite."""
+    cursors, found = read.curves({run_id: (start, end)}, names, labels, x, points)
+    return {"cursor": cursors[run_id], "series": [_document(curve) for curve in found]}
+
+
+def _document(curve: read.Curve) -> dict[str, Any]:
+    head = {"name": curve.name, "labels": curve.labels, "attempt": curve.attempt, "kind": curve.kind}
+    whole = ("step", "time", "count")
+    columns = curve.columns.items()
+    return head | {name: column.tolist() if name in whole else numbers(column) for name, column in columns}

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from runs.sweeps.analysis.best import TrialPoint
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Trial:
-    number: int
-    value: float | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
-    state: str = "COMPLETE"
-    values: tuple[float, ...] = ()
-    started_at: datetime | None = START
-    ended_at: datetime | None = None
-    steps: int | None = 100
-    rank_seconds: float = 10.0
-
-
-def trial(number: int, value: float | None = None, parameters: dict[str, Any] | None = None, **changes: Any) -> Trial:
+def trial(
+    number: int, value: float | None = None, parameters: dict[str, Any] | None = None, **changes: Any
+) -> TrialPoint:
     """A complete trial that took 10 rank-seconds, and ended as many minutes after the start as its number says."""
-    changes.setdefault("ended_at", START + timedelta(minutes=number))
-    return Trial(number, value, parameters or {}, **changes)
+    usual: dict[str, Any] = {"state": "COMPLETE", "values": (), "steps": 100, "rank_seconds": 10.0}
+    usual["ended_at"] = START + timedelta(minutes=number)
+    return TrialPoint(number=number, value=value, parameters=parameters or {}, **usual | changes)

@@ -24,6 +24,21 @@ def wait_for_compaction(path: Path, patience_s: float = PATIENCE_S) -> bool:
 
 def compact_now() -> None:
     """Compact everything that is stored, in this process. No ingest may run: the store has one writer."""
-    from runs.records.points.compaction.compactor import Compactor
+    from runs.records.metrics.models import Telemetry
+    from runs.records.points.compaction.compactor import _waiting
 
-    Compactor().finish()
+    cursors = dict(Telemetry.objects.values_list("pk", "cursor"))
+    for run_id, *_ in _waiting():
+        if run_id in cursors:
+            compact_run(run_id, cursors[run_id], is_quiet=True)
+
+
+def compact_run(run_id: str, bound: int, *, is_quiet: bool) -> None:
+    """Compact all that the run has up to cursor ``bound``. Raises RunGone."""
+    from runs.records.logs.compaction import fold_lines
+    from runs.records.points.compaction.sealing import fold_blocks, seal
+
+    while fold_blocks(run_id, bound):
+        pass
+    while seal(run_id, bound, is_quiet=is_quiet) or fold_lines(run_id, bound, is_quiet=is_quiet):
+        pass

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from benchmarks.load.compaction import compact_run
 from benchmarks.load.generate import SEED, Points, noisy, series_names
 from runs.models import Run
 from runs.records.metrics.codec import Columns
 from runs.records.metrics.models import Telemetry
 from runs.records.points import store
-from runs.records.points.compaction.compactor import compact_run
 from tests.series import write_points
 
 ROWS_PER_BATCH = 1 << 20

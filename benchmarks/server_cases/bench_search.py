@@ -63,9 +63,9 @@ def fill(run: Run, num_lines: int, flat: Path) -> None:
     from django.conf import settings
     from django.db import transaction
 
+    from benchmarks.load.compaction import compact_run
     from runs.records.logs.writing import StreamLines, write_lines
     from runs.records.metrics.models import Telemetry
-    from runs.records.points.compaction.compactor import compact_run
 
     known, _ = Telemetry.objects.get_or_create(run_id=run.pk)
     with flat.open("w") as file:

@@ -15,9 +15,8 @@ from dashboard.sockets import feeds
 from dashboard.sockets.admission import NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, AdmissionQuestion, admission
 from dashboard.sockets.feeds import Feed, Member, Outbox, feed_of
 from dashboard.sockets.session_socket import SessionSocket
-from runs.records.deltas import encoded
-from runs.records.deltas.delta import Delta
-from runs.records.deltas.encoded import EncodedDelta, encode, from_wire, message_text
+from runs.records.deltas import delta
+from runs.records.deltas.delta import Delta, EncodedDelta, encode, from_wire, message_text
 from runs.records.metrics import progress
 from runs.rights.access import Permission, Sight, projects_of_runs, projects_of_sweeps
 from runs.rights.access.operations import Rule, lists, thing
@@ -338,7 +337,7 @@ class RunFeed(Feed):
             self._send_hint(encode(change))
 
     async def _since(self, cursor: int) -> Delta:
-        change: Delta = await database_sync_to_async(encoded.delta_since)(self.run_id, cursor)
+        change: Delta = await database_sync_to_async(delta.delta_since)(self.run_id, cursor)
         self._known = max(self._known, change.cursor)
         return change
 

@@ -13,7 +13,7 @@ from channels.layers import get_channel_layer
 
 from dashboard.sockets.admission import UNAVAILABLE
 from runs.presenting import server_state
-from runs.records.deltas.encoded import EncodedDelta, Steps, both, refetch
+from runs.records.deltas.delta import EncodedDelta, Steps, both, refetch
 from runs.rights.access import Sight
 from runs.serving.broadcast import Message
 

@@ -76,7 +76,7 @@ def _progress(run_id: str) -> tuple[str, str, bool, bool]:
 
 def _summary(run_id: str) -> list[str]:
     from runs.models import Placement, Run
-    from runs.records.points.read import series_data
+    from runs.records.points.read import curves
 
     run = Run.objects.get(pk=run_id)
     nodes = Placement.objects.filter(attempt__run=run).values_list("node__name", flat=True).distinct()
@@ -84,8 +84,8 @@ def _summary(run_id: str) -> list[str]:
     lines.append(f"  Nodes         {' and '.join(sorted(nodes))}")
     if run.started_at and run.ended_at:
         lines.append(f"  Trained for   {(run.ended_at - run.started_at).total_seconds():.1f} s")
-    for series in series_data(run_id, ["val/loss"])["series"]:
-        values = series.get("value") or series.get("last") or []
-        if values:
+    for curve in curves({run_id: (None, None)}, ["val/loss"])[1]:
+        values = curve.columns["value" if curve.kind == "raw" else "last"]
+        if values.size:
             lines.append(f"  val/loss {float(values[0]):.4f} -> {float(values[-1]):.4f}")
     return [*lines, ""]

@@ -112,7 +112,8 @@ def read_body(request: HttpRequest, kind: type[T], *, is_secret: bool = False) -
         return decode(request.body, kind, is_secret=is_secret, takes_nan=False)
     except BadDocument as error:
         path, _, message = str(error).partition(": ")
-        raise _invalid("" if path == "the document" else path, message or str(error)) from error
+        place = () if path == "the document" else ("body", path)
+        raise ValidationError([{"loc": ("body", *place), "msg": message or str(error)}]) from error
 
 
 def read_sealed_body(request: HttpRequest, kind: type[T]) -> T:
@@ -135,7 +136,3 @@ def described(
         content = {"application/json": {"schema": msgspec.json.schema(answer)}}
         found["responses"] = {status: {"content": content}}
     return found
-
-
-def _invalid(path: str, message: str) -> ValidationError:
-    return ValidationError([{"loc": ("body", "body", path) if path else ("body",), "msg": message}])

@@ -1,7 +1,6 @@
 """The OpenAPI document: what the framework finds in the handlers, and what it cannot know: refusals and the spec."""
 
 import json
-from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -70,9 +69,10 @@ class Api(NinjaAPI):
         schemas |= {"Problem": PROBLEM, "FromJob": FROM_JOB, "Spec": json_schema(), "Sweep": sweep_schema()}
         _hoist(document)
         document["components"]["responses"] = {f"Problem{code}": _refusal(code) for code in TITLES if code < 500}
-        for method, operation in _operations(document):
-            for status in _refusals(method, operation):
-                operation["responses"].setdefault(status, {"$ref": f"#/components/responses/Problem{status}"})
+        for operations in document["paths"].values():
+            for method, operation in operations.items():
+                for status in _refusals(method, operation):
+                    operation["responses"].setdefault(status, {"$ref": f"#/components/responses/Problem{status}"})
         return document
 
 
@@ -88,11 +88,6 @@ def _refusal(status: int) -> JsonObject:
         wait = {"description": "seconds after which another request is taken", "schema": {"type": "integer"}}
         found["headers"] = {"Retry-After": wait}
     return found
-
-
-def _operations(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    for operations in document["paths"].values():
-        yield from operations.items()
 
 
 def _refusals(method: str, operation: JsonObject) -> list[int]:

@@ -34,6 +34,7 @@ TITLES = {
 }  # fmt: skip
 
 
+SIGN_IN = "Send a token that is valid, as `Authorization: Bearer <token>`, or sign in."
 NOT_ALLOWED = "Your role does not allow that."
 NOTHING_HERE = "There is nothing here that you can see."
 
@@ -86,9 +87,10 @@ def register(api: NinjaAPI) -> None:
         (KeyProblem, lambda _, error: problem(503, str(error), code="no-key")),
         (Unreadable, lambda _, error: problem(410, str(error), code="unreadable")),
         (TooManyRequests, too_many),
-        (AuthenticationError, _unknown),
+        (AuthenticationError, lambda _, error: problem(401, SIGN_IN, code="sign-in")),
         (NodeUnknown, lambda _, error: problem(401, str(error), code=NODE_UNKNOWN)),
-        (HttpError, _http_error),
+        # A body that cannot be read is a bad body.
+        (HttpError, lambda _, error: problem(422 if error.status_code == 400 else error.status_code, str(error))),
         (RequestDataTooBig, too_large),
         (DataError, _not_storable),
         (OperationalError, _database_error),
@@ -137,15 +139,6 @@ def _bad_filter(request: HttpRequest, error: FilterError) -> HttpResponse:
 
 def too_many(request: HttpRequest, error: TooManyRequests) -> HttpResponse:
     return problem(429, error.sentence, code="too-many-requests", wait_s=error.wait_s)
-
-
-def _unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-    return problem(401, "Send a token that is valid, as `Authorization: Bearer <token>`, or sign in.", code="sign-in")
-
-
-def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
-    status = 422 if error.status_code == 400 else error.status_code  # a body that cannot be read is a bad body
-    return problem(status, str(error))
 
 
 def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:

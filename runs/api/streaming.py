@@ -94,10 +94,10 @@ def file_response(
     if (disposition := content_disposition_header(True, name or path.name)) is not None:
         headers["Content-Disposition"] = disposition
     parts = _file_parts(path, first or 0) if encrypted is None else encrypted.pieces(first or 0)
-    chunks = _chunks if isinstance(request, ASGIRequest) else _plain_chunks
+    allowed = parts if right is None else right.over(parts)
+    content = _chunks(parts, right) if isinstance(request, ASGIRequest) else allowed
     status = 200 if first is None else 206
-    kind = "application/octet-stream"
-    return StreamingHttpResponse(chunks(parts, right), content_type=kind, headers=headers, status=status)
+    return StreamingHttpResponse(content, content_type="application/octet-stream", headers=headers, status=status)
 
 
 def _first_byte(request: HttpRequest, tag: str) -> int | None:
@@ -111,13 +111,6 @@ async def _chunks(parts: Iterator[bytes], right: "LastingRight | None") -> Async
     while part := await sync_to_async(lambda: next(parts, b""), thread_sensitive=False)():
         if right is not None:
             await sync_to_async(right.check)()
-        yield part
-
-
-def _plain_chunks(parts: Iterator[bytes], right: "LastingRight | None") -> Iterator[bytes]:
-    for part in parts:
-        if right is not None:
-            right.check()
         yield part
 
 

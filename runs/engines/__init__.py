@@ -10,8 +10,6 @@ from runs.engines.slurm.engine import SlurmEngine
 from runs.engines.ssh.engine import SshEngine
 from runs.models import Cluster
 
-__all__ = ["ENGINES", "Engine", "allocating_engine", "brings_nodes", "engine_of"]
-
 ENGINES: dict[str, Engine] = {
     "celery": CeleryEngine(),
     "kubernetes": KubernetesEngine(),

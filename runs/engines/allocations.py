@@ -20,7 +20,7 @@ from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending
 from runs.engines import ENGINES
 from runs.engines.allocating import AllocatingEngine, changed, forget_left, keep_offers, leave
 from runs.engines.control_hints import request_reconcile, request_schedule
-from runs.engines.machine_system import FencedSystem, JobState, MachineRequest, SystemAway, SystemJob, SystemRefused
+from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemAway, SystemJob, SystemRefused
 from runs.models import Allocation, Attempt, Cluster, HeldSlot, JoinToken, Node, Placement
 from runs.models.access import digest_of
 from runs.serving import broadcast
@@ -115,13 +115,14 @@ def run_round(
     if not allocations and not looks_for_others:
         return
     try:
-        system = FencedSystem(engine.system(cluster), keep)
+        system = engine.system(cluster)
+        keep()
         jobs = system.jobs()
     except SystemAway as error:
         _record_problem(allocations, str(error))
         return
     _record_problem(allocations, "")
-    Comparison(cluster, engine, system, jobs).follow(allocations)
+    Comparison(cluster, engine, system, keep, jobs).follow(allocations)
     if any(allocation.state == State.OVER for allocation in allocations):  # its machines are offered at once
         keep_offers(cluster, engine.offers(cluster))
         request_schedule(cluster.pk)
@@ -138,10 +139,20 @@ class Comparison:
     """The rows of a cluster beside the jobs that its system has now."""
 
     def __init__(
-        self, cluster: Cluster, engine: AllocatingEngine, system: FencedSystem, jobs: Sequence[SystemJob]
+        self,
+        cluster: Cluster,
+        engine: AllocatingEngine,
+        system: MachineSystem,
+        keep: Callable[[], object],
+        jobs: Sequence[SystemJob],
     ) -> None:
-        self._cluster, self._engine, self._system = cluster, engine, system
+        self._cluster, self._engine, self._system, self._keep = cluster, engine, system, keep
         self._by_attempt = grouped((job.attempt, job) for job in jobs)
+
+    def _asked(self) -> MachineSystem:
+        """Return the system, once we have made sure that we are still the ones who may ask."""
+        self._keep()
+        return self._system
 
     def follow(self, allocations: Sequence[Allocation]) -> None:
         """Do what is missing for each. A system that goes away in the middle is a problem of the one at hand."""
@@ -183,7 +194,7 @@ class Comparison:
         """Return what the system's accounts say of a job that is not listed; None where it is too early to look."""
         if allocation.submitted_at is not None and now - allocation.submitted_at < UNLISTED_GRACE:
             return None
-        found = self._system.find(allocation.job)
+        found = self._asked().find(allocation.job)
         if found is not None and found.state == JobState.OVER:
             return found
         words = "so its end is not known either. Nothing of it runs."
@@ -198,7 +209,7 @@ class Comparison:
         owner = run.created_by.username if run.created_by else ""
         request = MachineRequest(attempt.pk, run.name, len(parts), parts[0].num_ranks, secrets, run.project.name, owner)
         try:
-            job = self._system.submit(request)
+            job = self._asked().submit(request)
         except SystemRefused as error:
             close(allocation, AllocationEnding(kind=EndKind.REFUSED, sentence=str(error), at=now.timestamp()), now)
             return
@@ -232,7 +243,7 @@ class Comparison:
             allocation.save(update_fields=changed)
             broadcast.run_changed(allocation.attempt.run_id)
         if state == State.RUNNING and self._is_late(allocation, now):
-            self._system.cancel(job.id)
+            self._asked().cancel(job.id)
             sentence = (
                 f"{self._engine.label} job {job.id} has run for {JOIN_LIMIT.seconds // 60} min and not all of its "
                 "nodes have joined. Can they reach the server? "
@@ -266,7 +277,7 @@ class Comparison:
             allocation.job = job.id
             allocation.save(update_fields=["job"])
         if self._is_due_back(allocation, job, now):
-            self._system.cancel(job.id)
+            self._asked().cancel(job.id)
             Allocation.objects.filter(pk=allocation.pk, cancelled_at=None).update(cancelled_at=now)
 
     def _is_due_back(self, allocation: Allocation, job: SystemJob, now: datetime) -> bool:
@@ -286,7 +297,7 @@ class Comparison:
             if job.state != JobState.OVER:
                 log.warning("allocation.left_over", cluster=self._cluster.name, job=job.id, attempt=job.attempt)
             try:
-                self._system.cancel(job.id)
+                self._asked().cancel(job.id)
             except SystemAway as error:
                 log.warning("allocation.not_cancelled", job=job.id, error=str(error))
 

@@ -1,10 +1,10 @@
 """Interface between an engine that brings nodes and its own system, such as Slurm."""
 
-import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
@@ -13,7 +13,7 @@ from runs.causes.allocations import EndKind
 from runs.engines.findings import Finding, Probe
 from runs.models import Cluster
 
-T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 
 
 def mark_of(cluster: str) -> str:
@@ -58,6 +58,23 @@ def quoted(message: str) -> str:
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
 
 
+@contextmanager
+def passing_over(kind: type[E], is_fine: Callable[[E], bool]) -> Iterator[None]:
+    """Go on behind an error of this kind that is fine."""
+    try:
+        yield
+    except kind as error:
+        if not is_fine(error):
+            raise
+
+
+def explained(what: str, reason: str, message: str) -> str:
+    """Return a sentence: what we say, what the system says, and its own word for it, as far as it has them."""
+    text = quoted(message)
+    words = f"{what}: {text}" if text else what
+    return f"{words} ({reason})." if reason else f"{words}."
+
+
 class Words(NamedTuple):
     """Why a job waits. ``reason`` is the system's own word."""
 
@@ -71,22 +88,6 @@ class JobEnd(NamedTuple):
     kind: EndKind | None
     sentence: str
     exit_code: int | None = None
-
-
-class KeptClients(Generic[T]):
-    """Clients by what they were made of, each for some time: to make one is slow."""
-
-    def __init__(self, life_s: float) -> None:
-        self._life_s = life_s
-        self._kept: dict[Hashable, tuple[float, T]] = {}
-
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        now = time.monotonic()
-        made_at, client = self._kept.get(key, (now, None))
-        if client is None or now - made_at >= self._life_s:
-            client = make()
-            self._kept[key] = now, client
-        return client
 
 
 class JobState(StrEnum):
@@ -152,29 +153,6 @@ class MachineSystem(Protocol):
 class ExaminedSystem(MachineSystem, Protocol):
     def steps(self, probe: Probe) -> Iterator[Finding]:
         """Yield what `trainyard doctor` finds; a step that needs an earlier one is left out where that failed."""
-
-
-class FencedSystem:
-    """A system of which each call first makes sure that we are still the ones who may ask."""
-
-    def __init__(self, system: MachineSystem, keep: Callable[[], object]) -> None:
-        self._system, self._keep = system, keep
-
-    def jobs(self) -> list[SystemJob]:
-        self._keep()
-        return self._system.jobs()
-
-    def find(self, job: str) -> SystemJob | None:
-        self._keep()
-        return self._system.find(job)
-
-    def submit(self, request: MachineRequest) -> str:
-        self._keep()
-        return self._system.submit(request)
-
-    def cancel(self, job: str) -> None:
-        self._keep()
-        self._system.cancel(job)
 
 
 def node_words(interpreter: str, request: MachineRequest, *, server: str, home: str) -> list[str]:

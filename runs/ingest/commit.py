@@ -68,7 +68,6 @@ class Committed:
     has_media: bool = False
     has_end: bool = False  # a supervisor's last record is among them: nothing more follows from its node
     watermarks: dict[str, int] = field(default_factory=dict)  # of the producers in the batch
-    gaps: set[str] = field(default_factory=set)  # producers whose frames were refused: send from the watermark
     foreign: set[str] = field(default_factory=set)  # producers that belong to somebody else
 
 
@@ -129,7 +128,6 @@ class _Commit:
             has_media=self.num_media > 0,
             has_end=any(row.role == SUPERVISOR and row.end_sequence == row.watermark for row in rows.values()),
             watermarks={name: row.watermark for name, row in rows.items()},
-            gaps={name for name, row in rows.items() if row.has_gap},
             foreign=foreign,
         )
 

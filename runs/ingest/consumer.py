@@ -105,7 +105,8 @@ class Consumer:
     def _take(self, entries: list[StreamEntry]) -> None:
         """Commit what the entries hold, in one transaction: one sync of the disk, however many runs there are."""
         committed = self._store(entries)
-        self._acknowledge([entry_id for entry_id, _ in entries])
+        # Only after the commit: after a death before this line they come again, and are dropped as seen.
+        self._reader.acknowledge([entry_id for entry_id, _ in entries])
         if self._reader.is_exhausted(entries):
             self._begin_stream_anew(entries[-1])
         for run_id in {change.run_id for change in committed if change.has_end}:
@@ -134,11 +135,6 @@ class Consumer:
         with transaction.atomic(using=settings.METRICS_DATABASE):
             self._rounds.bury(entries[0], poison)
         return []
-
-    def _acknowledge(self, entry_ids: list[bytes]) -> None:
-        """Acknowledge the entries, only after the commit. After a death before this line they come again, and are
-        dropped as seen."""
-        self._reader.acknowledge(entry_ids)
 
     def _begin_stream_anew(self, entry: StreamEntry) -> None:
         """Begin a new stream with a new epoch, so that what was sent meanwhile comes again."""

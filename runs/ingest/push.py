@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from runs.ingest.commit import Committed
-from runs.records.deltas.delta import delta
-from runs.records.deltas.encoded import EncodedDelta, encode
+from runs.records.deltas.delta import EncodedDelta, delta, encode
 from runs.records.points.store import SeriesPiece, StreamLines
 from runs.serving import broadcast
 from runs.serving.rates import Throttle
@@ -14,7 +13,8 @@ EVERY_REFETCH_S = 1.0  # who gets more than can be sent reads it back, and not t
 EVERY_OVERVIEW_S = 2.0
 EVERY_MEDIA_S = 1.0  # the pages of a run that logs images at each step look again so often
 KEEP_POINTS = 50_000  # more than this is never sent, so it need not be held
-FORGET_ABOVE = 1000  # runs
+FORGET_ABOVE = 1000  # throttles
+MEDIA, OVERVIEW = "media", "overview"
 
 
 @dataclass
@@ -27,37 +27,13 @@ class _Waiting:
     has_checkpoints: bool = False
 
 
-class _Hints:
-    """Runs that have more to show than points. A due message is sent at the latest EVERY_MEDIA_S later."""
-
-    def __init__(self) -> None:
-        self._more: set[str] = set()
-        self._due_at: dict[str, float] = {}
-
-    def add(self, run_id: str) -> None:
-        self._more.add(run_id)
-
-    def due(self, now: float, *, everything: bool) -> set[str]:
-        """Return the runs whose message is due now."""
-        found = {run_id for run_id in self._more if everything or self._due_at.get(run_id, now) <= now}
-        self._more -= found
-        self._due_at.update(dict.fromkeys(found, now + EVERY_MEDIA_S))
-        if len(self._due_at) > FORGET_ABOVE:
-            self._due_at.clear()
-        return found
-
-    def wait_s(self, now: float, at_most: float) -> float:
-        return min([at_most, *(max(0.0, self._due_at.get(run_id, now) - now) for run_id in self._more)])
-
-
 class Push:
     """Collects committed batches and sends them when their run is due. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Waiting] = {}
-        self._throttles: dict[str, Throttle] = {}
-        self._overview_due_at: dict[str, float] = {}
-        self._media = _Hints()
+        self._with_media: set[str] = set()  # runs that have more to show than points, which nobody was told of
+        self._throttles: dict[tuple[str, str], Throttle] = {}  # by run and what is sent
 
     def add(self, committed: Committed) -> None:
         if committed.cursor == committed.start:
@@ -68,7 +44,7 @@ class Push:
         waiting.cursor = committed.cursor
         waiting.has_checkpoints |= committed.has_checkpoints
         if committed.has_media:
-            self._media.add(committed.run_id)
+            self._with_media.add(committed.run_id)
         if waiting.num_points <= KEEP_POINTS:
             waiting.pieces += [(committed.attempt, piece) for piece in committed.pieces]
             waiting.lines += committed.lines
@@ -77,23 +53,25 @@ class Push:
     def flush(self, now: float, *, everything: bool = False) -> None:
         """Send what is due at ``now``, all in one go."""
         due = [run_id for run_id in self._waiting if everything or self._throttle(run_id).wait_s(now) == 0]
-        changed = {run_id for run_id in due if self._waiting[run_id].has_checkpoints}
-        for run_id in sorted(changed | self._media.due(now, everything=everything)):
+        media = {one for one in self._with_media if everything or self._throttle(one, MEDIA).wait_s(now) == 0}
+        self._with_media -= media
+        for run_id in media:
+            self._throttle(run_id, MEDIA).record(now, every_s=EVERY_MEDIA_S)
+        for run_id in sorted(media.union(run_id for run_id in due if self._waiting[run_id].has_checkpoints)):
             broadcast.run_changed(run_id)
         if due:
             batches = [(run_id, self._encoded(run_id, now).wire()) for run_id in due]
             broadcast.runs_progressed(batches, [run_id for run_id in due if self._is_news(run_id, now)])
         if not self._waiting and len(self._throttles) > FORGET_ABOVE:
             self._throttles.clear()
-            self._overview_due_at.clear()
 
     def wait_s(self, now: float, at_most: float) -> float:
         """Seconds until the next run is due."""
         waits = [self._throttle(run_id).wait_s(now) for run_id in self._waiting]
-        return min([at_most, self._media.wait_s(now, at_most), *waits])
+        return min([at_most, *waits, *(self._throttle(run_id, MEDIA).wait_s(now) for run_id in self._with_media)])
 
-    def _throttle(self, run_id: str) -> Throttle:
-        return self._throttles.setdefault(run_id, Throttle(EVERY_S))
+    def _throttle(self, run_id: str, what: str = "") -> Throttle:
+        return self._throttles.setdefault((run_id, what), Throttle(EVERY_S))
 
     def _encoded(self, run_id: str, now: float) -> EncodedDelta:
         waiting = self._waiting.pop(run_id)
@@ -103,10 +81,11 @@ class Push:
 
     def _is_news(self, run_id: str, now: float) -> bool:
         """Return whether the overview is due for a message about the run, and set when the next one is."""
-        if now < self._overview_due_at.get(run_id, 0.0):
-            return False
-        self._overview_due_at[run_id] = now + EVERY_OVERVIEW_S
-        return True
+        throttle = self._throttle(run_id, OVERVIEW)
+        is_due = throttle.wait_s(now) == 0
+        if is_due:
+            throttle.record(now, every_s=EVERY_OVERVIEW_S)
+        return is_due
 
 
 def push_now(committed: Committed) -> None:

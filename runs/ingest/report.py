@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from runs.ingest.commit import REST, Source, commit
 from runs.ingest.push import push_now
-from runs.ingest.validation.records import BadRecord, Incoming, Record, incoming
+from runs.ingest.validation.records import Incoming, Record, incoming
 from runs.ingest.validation.rules import rows
 from runs.models import Run
 from runs.records.metrics.models import Producer
 from runs.records.points.tables import Rows
 from trainyard.contract.records import Group
+from trainyard.grouping import grouped
 
 SCRIPT = Source(role="script")
 Point = tuple[str, dict[str, str], int, float | None, float]  # name, labels, step, time (None: now), value
@@ -25,20 +26,20 @@ class Gap(ValueError):
         self.expected = expected
 
 
-class Taken(ValueError):
-    """The producer's name belongs to somebody else."""
+class Foreign(ValueError):
+    """A producer's name belongs to somebody who reports in another way."""
 
 
 def report_points(run: Run, *, producer: str, sequence: int, points: Iterable[Point], is_end: bool = False) -> int:
     """Store one batch of a REST producer and return its watermark. A batch that was stored before changes nothing.
 
-    Raises Gap, Taken, and BadRecord where a name or a label cannot be stored.
+    Raises Gap, Foreign, and BadRecord where a name or a label cannot be stored.
     """
     record = Record(points=_rows(points, time.time()), is_end=is_end)
     batch = [Incoming(raw=b"", producer=producer, sequence=sequence, record=record)]
     committed = commit(run.pk, fence=run.fence, source=Source(role=REST), batch=batch)
     if producer in committed.foreign:
-        raise Taken(f"producer {producer} is not one that reports over REST")
+        raise Foreign(f"producer {producer} is not one that reports over REST")
     watermark = committed.watermarks[producer]
     if watermark < sequence:
         raise Gap(watermark + 1)
@@ -47,10 +48,10 @@ def report_points(run: Run, *, producer: str, sequence: int, points: Iterable[Po
 
 
 def _rows(points: Iterable[Point], now: float) -> list[Rows]:
-    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[int, float, float]]] = {}
-    for name, labels, step, at, value in points:
-        key = name, tuple(sorted(labels.items()))
-        groups.setdefault(key, []).append((step, now if at is None else at, value))
+    groups = grouped(
+        ((name, tuple(sorted(labels.items()))), (step, now if at is None else at, value))
+        for name, labels, step, at, value in points
+    )
     found = []
     for (name, pairs), group in groups.items():
         columns = [array(kind, column).tobytes() for kind, column in zip("qdd", zip(*group, strict=True), strict=True)]
@@ -58,14 +59,7 @@ def _rows(points: Iterable[Point], now: float) -> list[Rows]:
     return found
 
 
-__all__ = ["BadRecord", "Gap", "Taken", "report_points"]
-
-
 # Frames of a run that was logged elsewhere: what `trainyard sync` reads from its disk, through the one commit.
-
-
-class Foreign(ValueError):
-    """A producer's name belongs to somebody who reports in another way."""
 
 
 def store_frames(run: Run, data: bytes) -> dict[str, int]:

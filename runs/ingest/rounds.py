@@ -1,11 +1,10 @@
 """One round of ingest: entries of the stream, sorted by run and sender, and committed, each run for itself."""
 
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import structlog
 from django.conf import settings
@@ -19,6 +18,7 @@ from runs.ingest.validation.records import Incoming, incoming
 from runs.models import Node, Placement, Run
 from runs.records.metrics.models import NodeSample
 from runs.serving import node_troubles
+from runs.values.kept import Kept
 from trainyard.contract.base import BadDocument, decode, encode, to_builtins
 from trainyard.contract.locks import unlock_bytes
 from trainyard.contract.machines import HealthSample
@@ -27,7 +27,6 @@ from trainyard.contract.seals import LOCKED, BadSeal, check_mac, frames_scope
 FIELDS = (b"n", b"r", b"a", b"f", b"m")
 IDENTIFIER = re.compile(r"[a-z0-9]{0,12}")
 KEPT_S = 5.0  # how long a key or a placement is believed without looking again
-T = TypeVar("T")
 # Health samples of nodes, which travel in the same stream as the records of runs.
 
 
@@ -95,7 +94,7 @@ class Rounds:
             try:
                 entry = parse(entry_id, fields)
                 source, data = self._senders.opened(entry)
-            except (RunGone, AttemptDone):
+            except Over:
                 continue
             except Unproven as error:
                 self._num_unproven += 1
@@ -187,12 +186,9 @@ class Unproven(ValueError):
         self.node_id = node_id
 
 
-class RunGone(LookupError):
-    """The run was deleted while its last records were on the way."""
-
-
-class AttemptDone(LookupError):
-    """The node had sent all of the attempt's records, and they had arrived: what comes now was sent twice, or later."""
+class Over(LookupError):
+    """The run was deleted while its last records were on the way, or the node had sent all of the attempt's, and they
+    had arrived: what comes now was sent twice, or later."""
 
 
 class IngestEntry(NamedTuple):
@@ -228,12 +224,12 @@ def parse(entry_id: bytes, fields: dict[bytes, bytes]) -> IngestEntry:
 class Senders:
     """Answers from the database, remembered for a few seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._nodes: _Cache[str, tuple[str, str]] = _Cache(clock)
-        self._placements: _Cache[tuple[str, str, str, int], range] = _Cache(clock)
+    def __init__(self) -> None:
+        self._nodes = Kept[tuple[str, str]](KEPT_S)
+        self._placements = Kept[range](KEPT_S)
 
     def opened(self, entry: IngestEntry) -> tuple[Source, bytes]:
-        """Return who sent the entry, and its frames. Raises Unproven, RunGone, or AttemptDone."""
+        """Return who sent the entry, and its frames. Raises Unproven or Over."""
         key, name = self._nodes.get(entry.node_id, lambda: _node(entry.node_id))
         scope = frames_scope(entry.node_id, entry.run_id, entry.fence)
         try:
@@ -263,28 +259,9 @@ def _ranks(node_id: str, attempt_id: str, run_id: str, fence: int) -> range:
     found = placed.values_list("done_at", "first_rank", "num_ranks").first()
     if found is None:
         if not Run.objects.filter(pk=run_id).exists():
-            raise RunGone(run_id)
+            raise Over(run_id)
         raise Unproven(f"the node holds no placement of attempt {attempt_id[:12]!r} with fence {fence}", node_id)
     done_at, first, count = found
     if done_at is not None:
-        raise AttemptDone(attempt_id)
+        raise Over(attempt_id)
     return range(first, first + count)
-
-
-K = TypeVar("K")
-
-
-class _Cache(Generic[K, T]):
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._kept: dict[K, tuple[float, T]] = {}
-
-    def get(self, key: K, load: Callable[[], T]) -> T:
-        """Return the value, loaded when it is not known or old. What load() raises is not remembered."""
-        now = self._clock()
-        kept = self._kept.get(key)
-        if kept is None or now >= kept[0]:
-            if len(self._kept) > 10_000:
-                self._kept.clear()
-            kept = self._kept[key] = (now + KEPT_S, load())
-        return kept[1]

@@ -3,6 +3,7 @@
 The counts are ``Telemetry.troubles``. A trouble is never a reason to stop: what could be kept was kept.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -118,11 +119,7 @@ def sentence(code: str, count: int) -> str:
 
 def added(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
     """Return the sum of both; what is nought in ``more`` leaves no trace."""
-    total = dict(counts)
-    for code, count in more.items():
-        if count:
-            total[code] = total.get(code, 0) + count
-    return total
+    return dict(Counter(counts) + Counter(more))
 
 
 def jumps(spoken: Iterable[float], before: float, ahead: float) -> tuple[int, float]:

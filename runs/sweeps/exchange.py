@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from django.db import transaction
 
@@ -109,12 +109,6 @@ def _direction_problems(document: Any, study: Study) -> list[Problem]:
 
 # A sweep's finished trials as a study.
 
-STATES: Mapping[str, State] = {
-    TrialState.COMPLETE: "COMPLETE",
-    TrialState.PRUNED: "PRUNED",
-    TrialState.FAILED: "FAILED",
-}
-
 
 def study_of(sweep: Sweep) -> Study:
     """Return the trials that have ended, by number. One that came from a study is as it was there."""
@@ -147,7 +141,7 @@ def _trial(place: int, row: Trial, space: Mapping[str, Distribution], reports: l
     values = [] if row.state == TrialState.FAILED else list(row.values) or ([] if row.value is None else [row.value])
     return StudyTrial(
         number=place,
-        state=STATES[row.state],
+        state=cast("State", str(row.state)),  # one that has ended has the same word there
         parameters=parameters,
         distributions={path: with_value(space.get(path), value) for path, value in parameters.items()},
         values=[number_of(one) for one in values],

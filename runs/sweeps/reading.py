@@ -3,16 +3,17 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from django.db.models import Count, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from runs.models import Sweep, Trial, TrialReport
+from runs.records.metrics.bulk import in_parts
 from runs.records.metrics.models import Telemetry
 from runs.rights.access import Someone, visible_sweeps
-from runs.sweeps.analysis.best import pareto_front
+from runs.sweeps.analysis.best import TrialPoint, pareto_front
 from runs.sweeps.analysis.importance import HOW_FAR
 from trainyard.contract.statuses import TrialState
 
@@ -72,26 +73,7 @@ class TrialRow:
     rank_seconds: float
     reason: str = ""
     run_name: str = ""
-    run_status: str = ""
     further_runs: tuple[str, ...] = field(default=())
-
-
-class TrialPoint(NamedTuple):
-    """A trial as charts and the analysis see it, read in a fraction of the time. Without its run its times are not
-    known."""
-
-    number: int
-    state: str
-    value: float | None
-    values: tuple[float, ...]
-    parameters: Mapping[str, Any]
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    steps: int | None = None
-    rank_seconds: float = 0.0
-    run: str | None = None
-    num_ranks: int = 1
-    step_cost: float | None = None  # rank-seconds that a step of a pruned one usually took
 
 
 def sweeps_of(user: Someone, *, project: str = "", status: Sequence[str] = (), words: str = "") -> QuerySet[Sweep]:
@@ -142,20 +124,18 @@ def _summary(row: Sweep, counts: Mapping[str, int], best: Trial | None) -> Sweep
     )
 
 
-COLUMNS = (
-    "number", "run_id", "state", "value", "values", "parameters", "started_at", "ended_at", "steps", "pruned_at_step",
-    "parent__number", "parent_step", "by_hand", "reason", "run__name", "run__status", "run__started_at",
-    "run__ended_at", "run__num_nodes", "run__slots_per_node", "run__slot_shares",
+OWN = (
+    "number", "state", "value", "parameters", "started_at", "ended_at", "steps", "pruned_at_step", "parent_step",
+    "by_hand", "reason",
 )  # fmt: skip
-
-
+FURTHER = (
+    "run_id", "values", "parent__number", "run__name", "run__started_at", "run__ended_at",
+    "run__num_nodes", "run__slots_per_node", "run__slot_shares",
+)  # fmt: skip
 TEXTS = {
     "ended_text": "ended_at", "run_started_text": "run__started_at", "run_ended_text": "run__ended_at",
     "parameters_text": "parameters", "values_text": "values",
 }  # fmt: skip
-
-
-AT_A_TIME = 500  # SQLite bounds the variables of a statement
 NAIVE = (19, 26)  # characters of a time without offset, in whole seconds or in microseconds
 
 
@@ -165,7 +145,7 @@ def sweep_trials(sweep: Sweep, now: datetime, *, numbers: Collection[int] | None
     found = Trial.objects.filter(sweep=sweep)
     if numbers is not None:
         found = found.filter(number__in=numbers)
-    rows = found.order_by("number").values_list(*COLUMNS)
+    rows = found.order_by("number").values(*OWN, *FURTHER)
     further = _further_runs(sweep) if sweep.parsed.seeds > 1 else {}
     return [_trial_row(row, now, further) for row in rows.iterator(chunk_size=5_000)]
 
@@ -216,9 +196,8 @@ def timed_points(sweep: Sweep, now: datetime) -> list[TrialPoint]:
     found = [_timed_point(row, now) for row in rows.values_list(*names, *TEXTS).iterator(chunk_size=5_000)]
     pruned = [one.run for one in found if one.state == TrialState.PRUNED and one.run is not None]
     paces: dict[str, float | None] = {}
-    for start in range(0, len(pruned), AT_A_TIME):
-        several = Telemetry.objects.filter(pk__in=pruned[start : start + AT_A_TIME])
-        paces |= dict(several.values_list("pk", "median_step_s"))
+    for some in in_parts(pruned):
+        paces |= dict(Telemetry.objects.filter(pk__in=some).values_list("pk", "median_step_s"))
     return [
         one._replace(step_cost=pace * one.num_ranks) if (pace := paces.get(one.run or "")) is not None else one
         for one in found
@@ -265,31 +244,17 @@ def _further_runs(sweep: Sweep) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _trial_row(row: Sequence[Any], now: datetime, further: Mapping[int, tuple[str, ...]]) -> TrialRow:
-    (
-        number, run, state, value, values, parameters, started_at, ended_at, steps, pruned_at_step, parent, parent_step,
-        by_hand, reason, run_name, run_status, run_started, run_ended, num_nodes, slots, shares,
-    ) = row  # fmt: skip
-    spent_s = ((run_ended or now) - run_started).total_seconds() if run_started is not None else 0.0
+def _trial_row(row: Mapping[str, Any], now: datetime, further: Mapping[int, tuple[str, ...]]) -> TrialRow:
+    started, ranks = row["run__started_at"], (row["run__num_nodes"] or 1) * (row["run__slots_per_node"] or 1)
+    spent_s = ((row["run__ended_at"] or now) - started).total_seconds() if started is not None else 0.0
     return TrialRow(
-        number=number,
-        run=run,
-        state=state,
-        value=value,
-        values=_values(values, value),
-        parameters=parameters,
-        started_at=started_at,
-        ended_at=ended_at,
-        steps=steps,
-        pruned_at_step=pruned_at_step,
-        parent=parent,
-        parent_step=parent_step,
-        by_hand=by_hand,
-        rank_seconds=max(0.0, spent_s) * (num_nodes or 1) * (slots or 1) / (shares or 1),
-        reason=reason,
-        run_name=run_name or "",
-        run_status=run_status or "",
-        further_runs=further.get(number, ()),
+        **{name: row[name] for name in OWN},
+        run=row["run_id"],
+        values=_values(row["values"], row["value"]),
+        parent=row["parent__number"],
+        rank_seconds=max(0.0, spent_s) * ranks / (row["run__slot_shares"] or 1),
+        run_name=row["run__name"] or "",
+        further_runs=further.get(row["number"], ()),
     )
 
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 import structlog
 from django.db.models import Max, Q
@@ -16,6 +15,7 @@ from django.db.models import Max, Q
 from runs.life import stopping
 from runs.models import Sweep, Trial
 from runs.models.runs import StaleStatus, run_ended
+from runs.records.metrics.bulk import in_parts
 from runs.serving.clock import Clock
 from runs.sweeps.ending import end_runs, finish_ended
 from runs.sweeps.launching import CannotLaunch, launch_waiting, open_trial
@@ -27,8 +27,9 @@ from runs.values.status import TransitionError
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
 from trainyard.spec.values.durations import seconds_of, words_of
 
-AT_A_TIME = 500  # SQLite bounds the variables of a statement
 log = structlog.get_logger(__name__)
+
+Mark = tuple[int, str, datetime | None]  # number, state and end of a trial: of one that has ended they stay
 
 LAUNCH_S = 2.0  # of one step: the rest is launched in the next
 EXHAUSTED = "exhausted"  # in study_state: the sampler has no more points
@@ -158,36 +159,26 @@ def _end_if_over(sweep: Sweep) -> bool:
 # The trials of a sweep as samplers see them. What has ended is read once and kept by the process.
 
 
-class _Kept(NamedTuple):
-    state: str
-    ended_at: datetime | None
-    trial: PastTrial
-
-
 class History:
     """The trials of the sweeps that one process steps: nothing that rows do not say too."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[int, _Kept]] = {}
+        self._kept: dict[str, dict[Mark, PastTrial]] = {}
 
     def of(self, sweep: Sweep) -> list[PastTrial]:
-        """Return all trials by number."""
-        kept = self._kept.setdefault(sweep.pk, {})
-        marks = list(sweep.trials.order_by("number").values_list("number", "state", "ended_at"))
-        stale = [number for number, state, ended_at in marks if not _is_known(kept.get(number), state, ended_at)]
-        for start in range(0, len(stale), AT_A_TIME):
-            for row in sweep.trials.filter(number__in=stale[start : start + AT_A_TIME]):
-                kept[row.number] = _Kept(row.state, row.ended_at, past_trial(row))
-        return [kept[number].trial for number, _, _ in marks if number in kept]
+        """Return all trials by number. One that is live may have passed another step of its pruner meanwhile."""
+        kept = self._kept.get(sweep.pk, {})
+        marks = list(sweep.trials.values_list("number", "state", "ended_at"))
+        known = {mark: kept[mark] for mark in marks if mark in kept and mark[2] is not None}
+        for some in in_parts([mark[0] for mark in marks if mark not in known]):
+            for row in sweep.trials.filter(number__in=some):
+                known[row.number, row.state, row.ended_at] = past_trial(row)
+        self._kept[sweep.pk] = known
+        return sorted(known.values(), key=lambda one: one.number)
 
     def forget(self, live: Iterable[str]) -> None:
         """Keep nothing of sweeps that are not stepped any more."""
         self._kept = {pk: self._kept[pk] for pk in live if pk in self._kept}
-
-
-def _is_known(kept: _Kept | None, state: str, ended_at: datetime | None) -> bool:
-    """Return whether the row is as it was: one that is live may have passed another step of its pruner meanwhile."""
-    return kept is not None and kept.state == state and ended_at is not None and kept.ended_at == ended_at
 
 
 def past_trial(row: Trial) -> PastTrial:

@@ -22,9 +22,8 @@ from runs.presenting.comparing import MAX_CHARS, asked_of, compared_runs, text_o
 from runs.records.points import read
 from runs.rights.access import Permission, can
 from runs.rights.access.operations import lists
-from runs.sweeps.analysis.best import COMPLETE, SpaceField
+from runs.sweeps.analysis.best import COMPLETE, SpaceField, TrialPoint
 from runs.sweeps.analysis.importance import importance
-from runs.sweeps.reading import TrialPoint
 
 EACH = "*"  # in the place of a group: a line for each run, however many there are
 KEPT = ("run", "without", "project", "tag", "trials", "base", "metric", "statistic", "group")  # by another filter

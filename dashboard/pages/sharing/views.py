@@ -42,7 +42,7 @@ from runs.rights.access import NotFound, Permission, get_shared_link, visible_sh
 from runs.rights.access.operations import PUBLIC, thing
 from runs.serving.login_limits import claim, network
 from runs.sweeps.analysis.best import best_over_trials
-from runs.sweeps.reading import summary_of, sweep_trials
+from runs.sweeps.reading import summary_of, sweep_trials, trial_points
 
 MAX_CHARTS, MAX_FIELDS, MAX_TRIALS = 24, 8, 200
 MAX_LINES = 10  # of a run in a chart
@@ -91,7 +91,7 @@ def _sweep(user: User, thing: Shared) -> dict[str, object]:
     assert thing.sweep is not None, "a sweep is shared"
     summary, labels = summary_of(thing.sweep), labels_of(list(thing.sweep.parsed.space))
     trials = sweep_trials(thing.sweep, timezone.now())
-    found = best_over_trials([] if thing.sweep.parsed.is_multiple else trials, summary.direction)
+    found = best_over_trials([] if thing.sweep.parsed.is_multiple else trial_points(thing.sweep), summary.direction)
     best = [
         *((one.at, one.value) for one in found.improvements),
         *((found.end, one.value) for one in found.improvements[-1:]),

@@ -9,7 +9,7 @@ from runs.sweeps.analysis.best import (
     COMPLETE,
     BestSoFar,
     SpaceField,
-    TrialLike,
+    TrialPoint,
     best_over_compute,
     best_over_trials,
     fields_of,
@@ -20,7 +20,6 @@ from runs.sweeps.analysis.best import (
 )
 from runs.sweeps.analysis.slots import Occupation, saved_by_pruning, timeline
 from runs.sweeps.analysis.thinning import thinned, thinned_bars
-from runs.sweeps.reading import TrialPoint
 from trainyard.contract.base import JsonObject
 from trainyard.spec.sweeps import SweepSpec
 
@@ -123,7 +122,7 @@ def labels_of(paths: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def steps_of(base: JsonObject, trials: Sequence[TrialLike]) -> dict[int, int]:
+def steps_of(base: JsonObject, trials: Sequence[TrialPoint]) -> dict[int, int]:
     """Return the steps that each trial would run, by its number; of a script, those of the longest complete trial."""
     written = (base.get("train") or {}).get("steps")
     longest = max((one.steps or 0 for one in trials if one.state == COMPLETE), default=0)

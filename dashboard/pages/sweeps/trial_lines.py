@@ -21,8 +21,8 @@ from dashboard.pages.sweeps.verbs import has_seeds
 from runs.models import Sweep, Trial
 from runs.models.indexes import one_of
 from runs.rights.access import Permission, can, visible_runs
-from runs.sweeps.analysis.best import is_number, text_of
-from runs.sweeps.reading import TrialPoint, TrialRow, sweep_trials, trial_points
+from runs.sweeps.analysis.best import TrialPoint, is_number, text_of
+from runs.sweeps.reading import TrialRow, sweep_trials, trial_points
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 
 MAX_BRUSHES = 40

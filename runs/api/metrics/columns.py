@@ -5,7 +5,7 @@ import json
 import struct
 import sys
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
@@ -19,6 +19,7 @@ import trainyard
 from runs.models import Run
 from runs.records.metrics.progress import cursors_of
 from runs.records.points.read import Curve, TooManyPoints, curves
+from trainyard.contract.base import JsonObject
 
 CONTENT_TYPE = "application/vnd.trainyard.columns"
 MAGIC = b"TYCO"
@@ -28,35 +29,7 @@ ALIGNED = 8
 EXACT = 2**53  # up to here a float64 holds every integer
 
 
-class SeriesHead(TypedDict, total=False):
-    """Fields before the series: the cursor (of each run), and when time began where it is relative."""
-
-    cursor: int
-    cursors: dict[str, int]
-    origin: float | None
-    origins: dict[str, float]
-
-
-class Described(TypedDict, total=False):
-    """Fields beside the columns of a curve."""
-
-    run: str  # in an answer about several
-    name: str
-    labels: dict[str, str]
-    attempt: int
-    kind: str
-    superseded: bool
-
-
-class ColumnPlace(TypedDict):
-    """Position of a column."""
-
-    dtype: str
-    offset: int
-    length: int
-
-
-def as_json(head: SeriesHead, curves: Sequence[Curve], *, is_many: bool) -> bytes:
+def as_json(head: JsonObject, curves: Sequence[Curve], *, is_many: bool) -> bytes:
     """Return the answer as JSON. ``head`` is what stands before the series.
 
     pydantic writes a float in the fewest digits that read back as the same, as json.dumps does, in an eighth of the
@@ -72,7 +45,7 @@ def as_json(head: SeriesHead, curves: Sequence[Curve], *, is_many: bool) -> byte
     return b"".join((to_json(head)[:-1], b',"series":[', b",".join(parts), b"]}"))
 
 
-def as_columns(head: SeriesHead, curves: Sequence[Curve], *, is_many: bool) -> bytes:
+def as_columns(head: JsonObject, curves: Sequence[Curve], *, is_many: bool) -> bytes:
     """Return the answer as magic, version, JSON header and columns; one that several series share is there once."""
     layout = _Layout()
     series = [
@@ -84,8 +57,9 @@ def as_columns(head: SeriesHead, curves: Sequence[Curve], *, is_many: bool) -> b
     return b"".join((PREFIX.pack(MAGIC, VERSION, len(header)), header, *(column.data for column in layout.columns)))
 
 
-def described(curve: Curve, is_many: bool) -> Described:
-    known: Described = {"name": curve.name, "labels": curve.labels, "attempt": curve.attempt, "kind": curve.kind}
+def described(curve: Curve, is_many: bool) -> JsonObject:
+    """Return the fields beside the columns of a curve."""
+    known: JsonObject = {"name": curve.name, "labels": curve.labels, "attempt": curve.attempt, "kind": curve.kind}
     if curve.is_superseded:
         known["superseded"] = True
     return {"run": curve.run_id, **known} if is_many else known
@@ -96,17 +70,17 @@ class _Layout:
 
     def __init__(self) -> None:
         self.columns: list[NDArray[Any]] = []
-        self._places: dict[int, ColumnPlace] = {}
+        self._places: dict[int, JsonObject] = {}
         self._seen: list[NDArray[Any]] = []  # held, so that no other column gets the id of one that is gone
         self._size = 0
 
-    def place(self, column: NDArray[Any]) -> ColumnPlace:
+    def place(self, column: NDArray[Any]) -> JsonObject:
         known = self._places.get(id(column))
         if known is not None:
             return known
         wire = _wire(column)
         dtype = "<i8" if wire.dtype.kind == "i" else "<f8"
-        place: ColumnPlace = {"dtype": dtype, "offset": self._size, "length": wire.size}
+        place = {"dtype": dtype, "offset": self._size, "length": wire.size}
         self._size += wire.nbytes
         self.columns.append(wire)
         self._seen.append(column)
@@ -170,7 +144,7 @@ def answer(
         words = f"These are up to {error.num_points:,} points, and one answer has at most {MAX_ANSWER_POINTS:,}"
         words += ": ask for fewer runs or names, or for fewer points of each."
         raise HttpError(422, words) from error
-    head: SeriesHead = {"cursors": cursors} if is_many else {"cursor": cursors[ids[0]]}
+    head: JsonObject = {"cursors": cursors} if is_many else {"cursor": cursors[ids[0]]}
     if origins:
         head |= {"origins": origins} if is_many else {"origin": origins[ids[0]]}
     write, kind = (as_columns, CONTENT_TYPE) if form == "columns" else (as_json, "application/json")

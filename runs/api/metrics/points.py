@@ -13,7 +13,7 @@ from runs import actions
 from runs.api.auth import Resource
 from runs.api.openapi import body_of
 from runs.api.problems import problem
-from runs.ingest.report import Gap, Taken, report_points
+from runs.ingest.report import Foreign, Gap, report_points
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
 from trainyard.contract.records import MAX_LABELS, MAX_NAME_CHARS, MAX_SEQUENCE, MAX_STEP
@@ -74,7 +74,7 @@ def store_points(request: HttpRequest, run_id: str) -> Any:
         watermark = report_points(
             run, producer=batch.producer, sequence=batch.sequence, points=points, is_end=batch.end
         )
-    except Taken as error:
+    except Foreign as error:
         raise HttpError(409, str(error)) from error
     except Gap as gap:
         detail = f"Batches before {batch.sequence} are missing; {gap}."
@@ -106,13 +106,10 @@ def _reasons(error: Invalid) -> list[dict[str, Any]]:
         words = "Control characters are not accepted" if one["type"] == "string_pattern_mismatch" else one["msg"]
         reasons[path] = f"{reasons[path]}, or {words[0].lower()}{words[1:]}" if path in reasons else words
         is_last = one["type"] not in ("missing", "json_invalid") and not isinstance(one["input"], dict | list)
-        values[path] = f"; it is {_shown(one['input'])}" if is_last else ""
+        text = repr(one["input"])
+        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"
+        values[path] = f"; it is {shown}" if is_last else ""
     return [
         {"loc": ("body", *(str(part)[:MAX_SHOWN] for part in path)), "msg": f"{words}{values[path]}"}
         for path, words in reasons.items()
     ]
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"

@@ -23,7 +23,8 @@ from runs.finding.queries import order_of
 from runs.models import Experiment, Run, User
 from runs.presenting.listing import find_runs
 from runs.records.files import outputs
-from runs.records.points.read import series_data, series_lists
+from runs.records.metrics.codec import numbers
+from runs.records.points.read import raw, series_lists
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import lists, operation, thing
 from runs.values.status import Status
@@ -141,12 +142,11 @@ def show(request: HttpRequest, run_id: str = "", run_uuid: str = "") -> Any:
 @operation(thing(Permission.RUNS_READ))
 def history(request: HttpRequest, asked: Query[HistoryQuery]) -> Any:
     run, metric_key = get_run(request, asked.run_id or asked.run_uuid), asked.metric_key
-    curves = series_data(run.pk, [metric_key], points=ALL_POINTS)["series"]
     found = [
-        {"key": metric_key, "value": value, "timestamp": round(at * 1000), "step": step}
-        for one in curves
-        if not one["labels"]
-        for value, at, step in zip(one["value"], one["time"], one["step"], strict=True)
+        {"key": metric_key, "value": value, "timestamp": round(at * 1000), "step": int(step)}
+        for one in raw(run.pk, [metric_key])
+        if not one.labels
+        for value, at, step in zip(numbers(one.columns["value"]), one.columns["time"], one.columns["step"], strict=True)
     ]
     start = int(asked.page_token or 0)
     end = start + asked.max_results

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -14,7 +13,6 @@ from runs.api.auth import Resource, actor
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.schemas import schema_of
 from runs.api.streaming import LastingRight, text_response
-from runs.models import AuditEntry
 from runs.presenting import audit_rows
 from runs.presenting.audit_rows import AuditFilters
 from runs.privacy import compliance
@@ -66,7 +64,13 @@ class VerdictOut(schema_of(Verdict)):  # type: ignore[misc]  # as above
 def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditRow]:
     """For auditors; owners see their projects. Example: `?action=runs.stop&project=vision`"""
     rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
-    return page(rows, _entries, sort="-sequence", cursor=query.cursor, limit=query.limit)
+    return page(
+        rows,
+        lambda some: [as_answer(row) for row in shown(some)],
+        sort="-sequence",
+        cursor=query.cursor,
+        limit=query.limit,
+    )
 
 
 @router.get("/audit/export", response=None, summary="All that fits, the oldest first, as JSON lines or CSV")
@@ -103,7 +107,3 @@ def verify(request: HttpRequest) -> Verdict:
 def measure(request: HttpRequest) -> Compliance:
     """It reads the whole audit, which may take a while."""
     return compliance.report(timezone.now())
-
-
-def _entries(rows: Sequence[AuditEntry]) -> list[AuditRow]:
-    return [as_answer(row) for row in shown(rows)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.http import HttpRequest
 from ninja import Field, Query
@@ -23,7 +23,8 @@ from runs.rights.access import Permission, get_cluster, get_dataset, get_project
 from runs.rights.access.operations import NODE, lists, operation, thing
 from trainyard.contract import inspections
 from trainyard.contract.answers import people as answers
-from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
+from trainyard.contract.base import JsonObject
+from trainyard.contract.inspections import DatasetFacts, Picture
 from trainyard.contract.limits import MAX_FACTS_BYTES
 from trainyard.formats.pictures import PNG_SIGNATURE, size_of
 
@@ -142,21 +143,12 @@ def kept_facts(facts: DatasetFacts) -> DatasetFacts:
     """Return the facts without what says nothing, each picture checked. Raises HttpError."""
     if "kind" not in facts:
         raise HttpError(422, "facts.kind: it is missing")
-    kept: DatasetFacts = {**facts}
-    if "columns" in facts:
-        kept["columns"] = [_kept_column(one) for one in facts["columns"]]
-    if "images" in facts:
-        kept["images"] = [_kept_picture(one, f"facts.images.{place}") for place, one in enumerate(facts["images"])]
-    for name in [name for name, value in facts.items() if value is None or value is False or value in ("", [])]:
-        del kept[name]  # type: ignore[misc]  # mypy knows names of a TypedDict as literals alone
-    return kept
-
-
-def _kept_column(column: ColumnFacts) -> ColumnFacts:
-    kept: ColumnFacts = {**column}
-    for name in [name for name, value in column.items() if value is None]:
-        del kept[name]  # type: ignore[misc]
-    return kept
+    kept: JsonObject = {**facts}
+    columns = [{name: value for name, value in one.items() if value is not None} for one in facts.get("columns", [])]
+    kept["columns"] = columns
+    kept["images"] = [_kept_picture(one, f"facts.images.{place}") for place, one in enumerate(facts.get("images", []))]
+    telling = {name: value for name, value in kept.items() if value or (value == 0 and value is not False)}
+    return cast(DatasetFacts, telling)
 
 
 def _kept_picture(picture: Picture, path: str) -> Picture:

@@ -88,15 +88,9 @@ def keep(request: HttpRequest, run_id: str, path: str) -> Answer[None]:
     may_report(actor(request), run)
     if (length := request.headers.get("Content-Length")) is None:
         raise HttpError(411, "A file is sent with its length.")
-    try:
+    with refusals(no_room=413):
         room.check_room(run.pk, int(length))
         outputs.store(run.pk, path, request.read, "", keyring_for(run))
-    except outputs.TooLarge as error:
-        raise HttpError(413, str(error)) from error
-    except ValueError as error:
-        raise HttpError(422, str(error)) from error
-    except room.NoRoom as error:
-        raise HttpError(413, str(error)) from error
     return Answer(204, None)
 
 

@@ -128,7 +128,10 @@ def scores(request: HttpRequest, run_id: str) -> ScoresOut:
         attempt=attempt.number,
         step=telemetry.step,
         scores=[_score(one, nodes.get(one.rank, ("", ""))[0]) for one in scores_of(attempt, telemetry)],
-        slow=_slow(attempt) if attempt.ended_at is None else [],
+        slow=[
+            SlowRankOut(**to_builtins(one), sentence=slow_sentence([one], num_ranks=attempt.world_size))
+            for one in (attempt.stragglers if attempt.ended_at is None else ())
+        ],
     )
 
 
@@ -160,10 +163,3 @@ def _score(one: Score, node: str) -> ScoreOut:
     past = None if one.past is None else round(one.past, 4)
     relative, deviation, wait = round(one.relative, 4), round(one.deviation, 2), round(one.wait, 4)
     return ScoreOut(rank=one.rank, node=node, relative=relative, past=past, deviation=deviation, wait=wait)
-
-
-def _slow(attempt: Attempt) -> list[SlowRankOut]:
-    return [
-        SlowRankOut(**to_builtins(one), sentence=slow_sentence([one], num_ranks=attempt.world_size))
-        for one in attempt.stragglers
-    ]

@@ -185,7 +185,10 @@ def _items(rows: Sequence[Sweep]) -> list[answers.SweepItem]:
 
 
 def _one(sweep: Sweep) -> answers.Sweep:
-    trials = [_trial(one) for one in reading.sweep_trials(sweep, timezone.now())]
+    trials = [
+        asdict(one) | {"started_at": stamp(one.started_at), "ended_at": stamp(one.ended_at)}
+        for one in reading.sweep_trials(sweep, timezone.now())
+    ]
     found = {"spec": sweep.spec, "trials": trials, "front": reading.front_of(sweep), "scaling": scaling_of(sweep)}
     return cast(answers.Sweep, _item(reading.summary_of(sweep)) | found)
 
@@ -198,7 +201,3 @@ def _item(one: reading.SweepSummary) -> answers.SweepItem:
         "ended_at": stamp(one.ended_at),
     }
     return cast(answers.SweepItem, asdict(one) | changed)
-
-
-def _trial(one: reading.TrialRow) -> answers.Trial:
-    return cast(answers.Trial, asdict(one) | {"started_at": stamp(one.started_at), "ended_at": stamp(one.ended_at)})

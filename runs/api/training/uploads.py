@@ -99,7 +99,7 @@ def placement_of(request: HttpRequest, run_id: str, fence: int, *, is_newest: bo
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
+def refusals(*, no_room: int = 507) -> Iterator[None]:
     """Answer what the storing of files raises."""
     try:
         yield
@@ -108,7 +108,7 @@ def refusals() -> Iterator[None]:
     except NotBegun as error:
         raise HttpError(428, str(error)) from error
     except NoRoom as error:
-        raise HttpError(507, str(error)) from error
+        raise HttpError(no_room, str(error)) from error
     except (NoTarget, ValueError) as error:
         raise HttpError(422, str(error)) from error
 

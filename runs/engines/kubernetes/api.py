@@ -6,9 +6,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from runs.engines.kubernetes.documents import Access, Event, Items, Job, Pod, Problem, Version, Workload
+from runs.engines.kubernetes.documents import Access, Items, Job, Notice, Pod, Version, Workload
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import MAX_QUOTED, KeptClients, SystemAway, short
+from runs.engines.machine_system import MAX_QUOTED, SystemAway, passing_over, short
+from runs.values.kept import Kept
 from trainyard.contract.base import JsonObject, prepared
 
 LIMIT_S = (3.0, 8.0)  # to connect, and for the answer
@@ -46,33 +47,26 @@ class Api:
 
     def job(self, name: str) -> Job | None:
         """Return None where there is none."""
-        try:
+        with passing_over(KubernetesRefusal, lambda error: error.status == 404):
             return self._read(self._get(self._batch(f"jobs/{name}")), Job)
-        except KubernetesRefusal as error:
-            if error.status == 404:
-                return None
-            raise
+        return None
 
     def pods(self, selector: str) -> list[Pod]:
         return self._read(self._get(self._core("pods"), labelSelector=selector), Items[Pod]).items or []
 
-    def events(self, uid: str) -> list[Event]:
+    def events(self, uid: str) -> list[Notice]:
         """Return what happened to the object."""
         found = self._get(self._core("events"), fieldSelector=f"involvedObject.uid={uid}")
-        return self._read(found, Items[Event]).items or []
+        return self._read(found, Items[Notice]).items or []
 
     def workloads(self, job_uid: str) -> list[Workload]:
         """Return what Kueue has for the Job; nothing where there is no Kueue."""
         group, versions = KUEUE
         for version in versions:
             path = f"/apis/{group}/{version}/namespaces/{self._namespace}/workloads"
-            try:
+            with passing_over(KubernetesRefusal, lambda error: error.status == 404):
                 found = self._get(path, labelSelector=f"kueue.x-k8s.io/job-uid={job_uid}")
-            except KubernetesRefusal as error:
-                if error.status == 404:
-                    continue
-                raise
-            return self._read(found, Items[Workload]).items or []
+                return self._read(found, Items[Workload]).items or []
         return []
 
     def log_tail(self, pod: str, num_lines: int) -> str:
@@ -89,11 +83,8 @@ class Api:
 
     def create(self, kind: str, document: JsonObject) -> None:
         """Create a Secret or a Service (``kind`` in the plural); one that is there already is taken for ours."""
-        try:
+        with passing_over(KubernetesRefusal, lambda error: error.status == 409):
             self._call("POST", self._core(kind), document)
-        except KubernetesRefusal as error:
-            if error.status != 409:
-                raise
 
     def patch_job(self, name: str, document: JsonObject) -> Job:
         return self._read(self._call("PATCH", self._batch(f"jobs/{name}"), document), Job)
@@ -101,11 +92,8 @@ class Api:
     def delete_job(self, name: str) -> None:
         """End the Job and what it owns. One that is gone is no error."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
-        try:
+        with passing_over(KubernetesRefusal, lambda error: error.status == 404):
             self._call("DELETE", self._batch(f"jobs/{name}"), options)
-        except KubernetesRefusal as error:
-            if error.status != 404:
-                raise
 
     def may(self, verb: str, group: str, resource: str) -> Access:
         """Return whether we may do this in the namespace."""
@@ -158,7 +146,7 @@ class Api:
             raise SystemAway(f"Kubernetes' answer cannot be read: {error}.") from error
 
 
-_clients = KeptClients[Any](CLIENT_LIFE_S)  # programs that a kubeconfig names for its sign-in are slow
+_clients = Kept[Any](CLIENT_LIFE_S)  # programs that a kubeconfig names for its sign-in are slow
 
 
 def _make_client(settings: KubernetesSettings, own_data: Path) -> Any:
@@ -190,11 +178,11 @@ def _load(config: Any, configuration: Any, settings: KubernetesSettings, own_dat
         config.load_incluster_config(client_configuration=configuration)
 
 
-def _problem_in(text: bytes) -> Problem:
+def _problem_in(text: bytes) -> Notice:
     try:
-        return msgspec.json.decode(text, type=prepared(Problem))
+        return msgspec.json.decode(text, type=prepared(Notice))
     except (msgspec.MsgspecError, UnicodeDecodeError):  # of a proxy before the API server
-        return Problem(message=" ".join(text.decode(errors="replace").split())[:MAX_QUOTED])
+        return Notice(message=" ".join(text.decode(errors="replace").split())[:MAX_QUOTED])
 
 
 def attempt(call: Callable[[], T], doing: str) -> T:

@@ -41,7 +41,9 @@ class Condition(Document, frozen=True):
         return self.status == "True"
 
 
-class ContainerWaiting(Document, frozen=True):
+class Notice(Document, frozen=True):
+    """What Kubernetes says: of an event, why a container waits, or why a request was not carried out."""
+
     reason: str = ""
     message: str = ""
 
@@ -57,7 +59,7 @@ class Terminated(Document, frozen=True):
 
 
 class ContainerState(Document, frozen=True):
-    waiting: ContainerWaiting | None = None
+    waiting: Notice | None = None
     running: Running | None = None
     terminated: Terminated | None = None
 
@@ -117,11 +119,6 @@ class Job(Document, frozen=True):
         return next((one for one in self.status.conditions or [] if one.type == kind and one.is_true), None)
 
 
-class Event(Document, frozen=True):
-    reason: str = ""
-    message: str = ""
-
-
 class WorkloadStatus(Document, frozen=True):
     conditions: list[Condition] | None = None
 
@@ -131,13 +128,6 @@ class Workload(Document, frozen=True):
 
     metadata: Metadata
     status: WorkloadStatus = WorkloadStatus()
-
-
-class Problem(Document, frozen=True):
-    """A ``Status`` object: why a request was not carried out."""
-
-    message: str = ""
-    reason: str = ""
 
 
 class Version(Document, frozen=True):

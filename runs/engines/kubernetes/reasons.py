@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from runs.causes.allocations import EndKind
-from runs.engines.kubernetes.documents import Condition, Event, Job, Pod, Workload
-from runs.engines.machine_system import JobEnd, Words, quoted
+from runs.engines.kubernetes.documents import Condition, Job, Notice, Pod, Workload
+from runs.engines.machine_system import JobEnd, Words, explained, quoted
 
 IMAGE_PROBLEMS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
@@ -45,7 +45,7 @@ STATUS_REASONS = {
 ORDER = (EndKind.PREEMPTED, EndKind.NODE_FAILED, EndKind.TIME_LIMIT, EndKind.OUT_OF_MEMORY, EndKind.ENDED)
 
 
-def why_pod_waits(pod: Pod, events: Sequence[Event] = ()) -> Words:
+def why_pod_waits(pod: Pod, events: Sequence[Notice] = ()) -> Words:
     scheduled = pod.condition("PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         return _unscheduled(scheduled)
@@ -57,22 +57,22 @@ def why_pod_waits(pod: Pod, events: Sequence[Event] = ()) -> Words:
             what = "its image cannot be pulled"
         else:
             what = f"its container {'cannot be started' if waiting.reason in CONFIG_PROBLEMS else 'waits'}"
-        return Words(waiting.reason, _sentence(what, waiting.reason, waiting.message))
+        return Words(waiting.reason, explained(what, waiting.reason, waiting.message))
     for event in reversed(events):
         if event.reason in MOUNT_PROBLEMS:
-            return Words(event.reason, _sentence(MOUNT_PROBLEMS[event.reason], event.reason, event.message))
+            return Words(event.reason, explained(MOUNT_PROBLEMS[event.reason], event.reason, event.message))
     if scheduled is None:
         return Words("Pending", "the scheduler has not looked at it yet (Pending).")
     return Words("ContainerCreating", "its machine pulls the image and starts it (ContainerCreating).")
 
 
-def why_job_waits(job: Job, events: Sequence[Event]) -> Words:
+def why_job_waits(job: Job, events: Sequence[Notice]) -> Words:
     """Return why a job that is not suspended has no pods."""
     for event in reversed(events):
         if event.reason == "FailedCreate":
             quota = "exceeded quota" in event.message
             what = "the namespace's quota does not allow it" if quota else "Kubernetes does not make its pods"
-            return Words("QuotaExceeded" if quota else event.reason, _sentence(what, event.reason, event.message))
+            return Words("QuotaExceeded" if quota else event.reason, explained(what, event.reason, event.message))
     return Words("Pending", "Kubernetes is making its pods (Pending).")
 
 
@@ -83,7 +83,7 @@ def why_kueue_waits(workloads: Sequence[Workload], queue: str) -> Words:
             found = conditions.get(kind)
             if found is not None and not found.is_true:
                 reason = found.reason or "Pending"
-                return Words(reason, _sentence(f"Kueue has it in queue {queue}", reason, found.message))
+                return Words(reason, explained(f"Kueue has it in queue {queue}", reason, found.message))
     return Words("Suspended", f"Kueue has not looked at it yet; its queue is {queue} (Suspended).")
 
 
@@ -140,16 +140,11 @@ def end_of_pod(pod: Pod) -> JobEnd | None:
 
 def _unscheduled(condition: Condition) -> Words:
     if condition.reason == "SchedulingGated":
-        return Words(condition.reason, _sentence("a gate keeps it from being scheduled", condition.reason, ""))
+        return Words(condition.reason, explained("a gate keeps it from being scheduled", condition.reason, ""))
     # The scheduler's words on preemption follow the problem, and only repeat it.
     message = re.split(r"\.?,? (?:preemption:|no new claims to deallocate)", condition.message)[0]
     reason = condition.reason or "Unschedulable"
-    return Words(reason, _sentence("no machine takes it", reason, message))
-
-
-def _sentence(what: str, reason: str, message: str) -> str:
-    words = quoted(message)
-    return f"{what}: {words} ({reason})." if words else f"{what} ({reason})."
+    return Words(reason, explained("no machine takes it", reason, message))
 
 
 def _ended(what: str, reason: str, message: str) -> str:

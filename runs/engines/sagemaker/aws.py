@@ -6,9 +6,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from runs.engines.machine_system import MAX_QUOTED, KeptClients, SystemAway, short
-from runs.engines.sagemaker.documents import Caller, JobPage, JobSummary, Role, RoleAnswer, SecretPage, TrainingJob
+from runs.engines.machine_system import MAX_QUOTED, SystemAway, passing_over, short
+from runs.engines.sagemaker.documents import Caller, JobPage, Role, RoleAnswer, SecretPage, TrainingJob
 from runs.engines.sagemaker.settings import SageMakerSettings
+from runs.values.kept import Kept
 from trainyard.contract.base import JsonObject, prepared
 
 CONNECT_S, ANSWER_S = 3.0, 8.0
@@ -62,7 +63,7 @@ class Aws:
         """Begin a question, which has ROUND_S."""
         self._left_s = ROUND_S
 
-    def open_jobs(self, prefix: str) -> list[JobSummary]:
+    def open_jobs(self, prefix: str) -> list[TrainingJob]:
         """Return the training jobs that have not ended. Those that have are kept by SageMaker for ever."""
         found = {}
         for status in OPEN:
@@ -73,28 +74,19 @@ class Aws:
 
     def job(self, name: str) -> TrainingJob | None:
         """Return None where there is none."""
-        try:
+        with passing_over(AWSRefusal, lambda error: error.is_missing):
             return _read(self._call("sagemaker", "describe_training_job", TrainingJobName=name), TrainingJob)
-        except AWSRefusal as error:
-            if error.is_missing:
-                return None
-            raise
+        return None
 
     def create_job(self, document: JsonObject) -> None:
         """Make the job. One of this name is the same: an earlier submission has made it."""
-        try:
+        with passing_over(AWSRefusal, lambda error: error.code == "ResourceInUse"):
             self._call("sagemaker", "create_training_job", **document)
-        except AWSRefusal as error:
-            if error.code != "ResourceInUse":
-                raise
 
     def stop_job(self, name: str) -> None:
         """Stop the job. One that has ended, or is not there, is no error."""
-        try:
+        with passing_over(AWSRefusal, lambda error: error.is_missing or error.code == "ValidationException"):
             self._call("sagemaker", "stop_training_job", TrainingJobName=name)
-        except AWSRefusal as error:
-            if not error.is_missing and error.code != "ValidationException":
-                raise
 
     def secret_names(self, prefix: str) -> list[str]:
         filters = [{"Key": "name", "Values": [prefix]}]
@@ -103,19 +95,13 @@ class Aws:
 
     def create_secret(self, name: str, text: str, tags: list[JsonObject]) -> None:
         """Keep the secret. One that is there already holds the same: join tokens are made from the attempt."""
-        try:
+        with passing_over(AWSRefusal, lambda error: error.code == "ResourceExistsException"):
             self._call("secretsmanager", "create_secret", Name=name, SecretString=text, Tags=tags)
-        except AWSRefusal as error:
-            if error.code != "ResourceExistsException":
-                raise
 
     def delete_secret(self, name: str) -> None:
         """Delete it for good. One that is gone is no error."""
-        try:
+        with passing_over(AWSRefusal, lambda error: error.is_missing):
             self._call("secretsmanager", "delete_secret", SecretId=name, ForceDeleteWithoutRecovery=True)
-        except AWSRefusal as error:
-            if not error.is_missing:
-                raise
 
     def caller(self) -> Caller:
         return _read(self._call("sts", "get_caller_identity"), Caller)
@@ -156,7 +142,7 @@ class Aws:
         return answer
 
 
-_clients = KeptClients[Any](CLIENT_LIFE_S)  # to make one takes a tenth of a second
+_clients = Kept[Any](CLIENT_LIFE_S)  # to make one takes a tenth of a second
 
 
 def _make_client(settings: SageMakerSettings, secret_key: str, service: str) -> Any:

@@ -28,7 +28,6 @@ class TrainingJob(Document, frozen=True):
     secondary_status: str = ""
     failure_reason: str = ""
     training_start_time: datetime | None = None
-    last_modified_time: datetime | None = None
     secondary_status_transitions: tuple[Transition, ...] = ()
     resource_config: Resources = Resources()
     stopping_condition: StoppingCondition = StoppingCondition()
@@ -42,18 +41,12 @@ class TrainingJob(Document, frozen=True):
         return self.secondary_status == status or any(one.status == status for one in self.secondary_status_transitions)
 
 
-class JobSummary(Document, frozen=True):
-    training_job_name: str
-    training_job_status: str
-    last_modified_time: datetime | None = None
-
-
 class Page(Document, frozen=True):
     next_token: str = ""
 
 
 class JobPage(Page, frozen=True):
-    training_job_summaries: tuple[JobSummary, ...] = ()
+    training_job_summaries: tuple[TrainingJob, ...] = ()
 
 
 class SecretEntry(Document, frozen=True):

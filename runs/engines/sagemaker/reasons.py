@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from runs.causes.allocations import EndKind
-from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words, quoted
+from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words, explained
 from runs.engines.sagemaker.documents import TrainingJob
 
 EXIT_CODE = re.compile(r"exit code:? *(-?[0-9]+)", re.IGNORECASE)
@@ -26,7 +26,7 @@ MACHINE_PROBLEMS = ("CapacityError", "InternalServerError", "InternalError")
 
 def why_job_waits(job: TrainingJob) -> Words:
     reason = job.secondary_status or "Pending"
-    return Words(reason, _sentence(WAITS.get(reason, "it waits"), job.message, reason))
+    return Words(reason, explained(WAITS.get(reason, "it waits"), reason, job.message))
 
 
 def is_taken_back(job: TrainingJob) -> bool:
@@ -64,24 +64,18 @@ def _failed(job: TrainingJob) -> JobEnd:
     exit_code = int(found[1]) if found else None
     if why.startswith("CapacityError"):
         words = f"AWS has no machines of this type now for SageMaker job {name}"
-        return JobEnd(EndKind.NODE_FAILED, _sentence(words, _behind(why), "CapacityError"))
+        return JobEnd(EndKind.NODE_FAILED, explained(words, "CapacityError", _behind(why)))
     if why.startswith(MACHINE_PROBLEMS):
         words = f"A machine of SageMaker job {name} failed, or AWS did"
-        return JobEnd(EndKind.NODE_FAILED, _sentence(words, _behind(why), why.partition(":")[0]))
+        return JobEnd(EndKind.NODE_FAILED, explained(words, why.partition(":")[0], _behind(why)))
     if exit_code == 137 or "out of memory" in why.lower() or "outofmemory" in why.lower():
         words = f"A machine of SageMaker job {name} had too little memory: choose a larger instance type"
-        return JobEnd(EndKind.OUT_OF_MEMORY, _sentence(words, _behind(why), "exit code 137"), exit_code)
-    return JobEnd(EndKind.ENDED, _sentence(f"SageMaker job {name} failed", why, ""), exit_code)
+        return JobEnd(EndKind.OUT_OF_MEMORY, explained(words, "exit code 137", _behind(why)), exit_code)
+    return JobEnd(EndKind.ENDED, explained(f"SageMaker job {name} failed", "", why), exit_code)
 
 
 def _behind(why: str) -> str:
     return why.partition(":")[2].strip()
-
-
-def _sentence(what: str, message: str, reason: str) -> str:
-    text = quoted(message)
-    words = f"{what}: {text}" if text else what
-    return f"{words} ({reason})." if reason else f"{words}."
 
 
 # Training jobs as jobs of an engine.

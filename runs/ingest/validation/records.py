@@ -26,8 +26,6 @@ from trainyard.spooling.frames import HEADER, MAX_FRAME_BYTES, BadFrame, claim, 
 MAX_DAMAGED = 16  # of one entry; behind so many, the rest of it is one
 PRODUCER = re.compile(r"[0-9a-f]{32}")
 
-__all__ = ["BadRecord", "Incoming", "Record", "incoming", "named"]
-
 
 @dataclass(frozen=True, slots=True)
 class Record:

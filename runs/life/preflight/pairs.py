@@ -4,15 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from runs.life.preflight.needs import CheckedNode
-from runs.values.columns import Check, CheckState
+from runs.life.preflight.needs import FAIL, OK, WARN, CheckedNode
+from runs.values.columns import Check
 from trainyard.formats.figures import speed
 from trainyard.formats.words import listed
 from trainyard.grouping import grouped
 
 STALE_S = 300.0  # an older result says nothing
 SLOW_S = 0.1
-OK, WARN, FAIL = CheckState.OK, CheckState.WARN, CheckState.FAIL
 
 
 class Broken(NamedTuple):

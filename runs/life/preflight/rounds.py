@@ -3,7 +3,6 @@ preflights that somebody waits for."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Exists, OuterRef, QuerySet
@@ -16,33 +15,12 @@ from runs.models import Attempt, Node, Placement, Preflight
 from runs.serving import broadcast
 from runs.serving.transport import redis
 from runs.values.columns import Check, CheckState
+from runs.values.kept import Kept
 from trainyard.contract.base import to_builtins
 from trainyard.contract.desired import CollectivePlan, Peer, ProbeRequest
 from trainyard.contract.machines import MAX_PEERS, SelfCheck
 from trainyard.contract.node_status import NodeStatus
 from trainyard.grouping import grouped
-
-# Lead of the server's clock over Valkey's, which may run on another machine.
-
-MEASURED_EVERY_S = 30.0
-
-
-@dataclass
-class ServerClock:
-    """The difference of the two clocks, in seconds, measured again when it is older than MEASURED_EVERY_S."""
-
-    _ahead_s: float = 0.0
-    _expires_at: float = float("-inf")  # by the monotonic clock
-
-    def ahead_s(self) -> float:
-        """Return the difference. Raises redis.RedisError while Valkey is away."""
-        if time.monotonic() > self._expires_at:
-            before = time.time()
-            seconds, micros = redis().time()
-            self._ahead_s = (before + time.time()) / 2 - (seconds + micros / 1e6)
-            self._expires_at = time.monotonic() + MEASURED_EVERY_S
-        return self._ahead_s
-
 
 PEERS_EVERY = 5  # ticks between two lists of peers for one node: a node keeps the last
 ASKED_LIMIT_S = 15.0  # for a node to answer a preflight
@@ -50,7 +28,7 @@ COLLECTIVE_LIMIT_S = 75.0  # …with a collective, for which it imports torch
 KEPT = 50  # preflights of a cluster that somebody asked for
 
 Statuses = Mapping[str, NodeStatus]
-_server_clock = ServerClock()
+_ahead_s = Kept[float](30.0)
 
 
 def column_of(status: NodeStatus) -> SelfCheck | None:
@@ -58,7 +36,15 @@ def column_of(status: NodeStatus) -> SelfCheck | None:
     own = status.self_check
     if own is None or own.clock_ahead_s is None:
         return own
-    return replace(own, clock_ahead_s=round(own.clock_ahead_s - _server_clock.ahead_s(), 3))
+    return replace(own, clock_ahead_s=round(own.clock_ahead_s - _ahead_s.get("", _measured_ahead_s), 3))
+
+
+def _measured_ahead_s() -> float:
+    """Return the lead of the server's clock over Valkey's, which may run on another machine. Raises redis.RedisError
+    while Valkey is away."""
+    before = time.time()
+    seconds, micros = redis().time()
+    return (before + time.time()) / 2 - (seconds + micros / 1e6)
 
 
 def troubles_of(own: object) -> list[object]:

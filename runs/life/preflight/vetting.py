@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from runs.life.preflight.beforehand import Beforehand
-from runs.life.preflight.needs import CheckedNode, Needs, checked_nodes, checks_for
+from runs.life.preflight.needs import FAIL, OK, WARN, CheckedNode, Needs, checked_nodes, checks_for
 from runs.life.preflight.pairs import connection_checks, unfit_in, version_checks
 from runs.models import Node, Run
 from runs.placing.fitting import Placed, Request, Waiting
@@ -19,7 +19,6 @@ from trainyard.contract.machines import FolderState, GpuFaults
 from trainyard.formats.figures import size
 from trainyard.spec.sections.preflight import ALWAYS, NEVER, PreflightMode, mode_of
 
-OK, WARN, FAIL = CheckState.OK, CheckState.WARN, CheckState.FAIL
 CLOCK_WARN_S, CLOCK_FAIL_S = 1.0, 300.0  # logs are out of order; certificates and links are not valid any more
 DISK_WARN_BYTES, DISK_FAIL_BYTES = 1 << 30, 16 << 20
 MEMORY_WARN_SHARE = 0.05

@@ -142,37 +142,27 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
     out_of_contact_s = age_s(attempt.contact_lost_at)
     if out_of_contact_s is not None:  # counts anew after control was away
         out_of_contact_s = min(out_of_contact_s, listener.now.timestamp() - listener.since)
-    allocation = allocation_of(attempt)
+    run, counts = attempt.run, attempt.run.allowed_counts
+    has_machines = run.cluster is not None and brings_nodes(run.cluster)  # else its nodes stay
+    allocation = Allocation.objects.filter(attempt=attempt).first() if has_machines else None
     return Case(
-        status=Status(attempt.run.status),
-        wanted=Wanted(attempt.run.wanted),
+        status=Status(run.status),
+        wanted=Wanted(run.wanted),
         has_go=attempt.go is not None,
         parts=[_state(placement, listener) for placement in placements],
         lease_s=attempt.lease_s,
         out_of_contact_s=out_of_contact_s,
         settling_s=age_s(attempt.settling_at),
         is_complete=lambda: is_complete(attempt, placements),
-        outlives_workers=outlives_workers(attempt.run.spec),
-        least_nodes=_least_nodes(attempt.run),
-        zero_means_finished="recipe" in attempt.run.spec.get("task", {}),
+        outlives_workers=outlives_workers(run.spec),
+        least_nodes=counts[0] if counts and may_restart(run, CauseClass.NODE_LOST) else None,
+        zero_means_finished="recipe" in run.spec.get("task", {}),
         # Records say of which attempt they are, and a restart needs of them only what the last checkpoints are.
-        rest_limit_s=lambda cause: RESTART_REST_LIMIT_S if may_restart(attempt.run, cause) else REST_LIMIT_S,
-        stopped=lambda: stopping.outcome(attempt.run.spec, attempt.stop, [one.reported for one in placements]),
+        rest_limit_s=lambda cause: RESTART_REST_LIMIT_S if may_restart(run, cause) else REST_LIMIT_S,
+        stopped=lambda: stopping.outcome(run.spec, attempt.stop, [one.reported for one in placements]),
         ending=None if allocation is None else allocation.known_ending,
         may_end=allocation is not None and allocation.state != Allocation.State.OVER,
     )
-
-
-def allocation_of(attempt: Attempt) -> Allocation | None:
-    """Return the machines that an engine has brought for the attempt; None where its nodes stay."""
-    cluster = attempt.run.cluster
-    return None if cluster is None or not brings_nodes(cluster) else Allocation.objects.filter(attempt=attempt).first()
-
-
-def _least_nodes(run: Run) -> int | None:
-    """Return how many nodes are enough for an elastic run that may go on without one."""
-    counts = run.allowed_counts
-    return counts[0] if counts and may_restart(run, CauseClass.NODE_LOST) else None
 
 
 def _state(placement: Placement, listener: Listener) -> PlacementState:

@@ -1,10 +1,9 @@
 """Wanted state of each node, as one document, rewritten from the rows: a lost message costs a tick, never a run."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
@@ -18,8 +17,8 @@ from runs.rights.secrets.delivery import takes_storage_keys
 from runs.serving.transport import redis
 from runs.values.status import FINAL, Phase, Status, Wanted
 from trainyard.contract import seals
-from trainyard.contract.base import SpecDocument, convert
-from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, StandbyRun, TraceRequest
+from trainyard.contract.base import convert
+from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, TraceRequest
 from trainyard.contract.locks import lock
 from trainyard.contract.node_status import ListedAttempt, NodeStatus
 from trainyard.contract.orders import CodeReference, Order
@@ -50,70 +49,60 @@ def write_desired(
     placements = Placement.objects.filter(node__in=nodes, attempt__ended_at=None)
     live = list(placements.select_related("attempt__run", "node"))
     ended = _ended_attempts(statuses, {placement.attempt_id for placement in live})
-    runs = {placement.attempt.run_id for placement in live} | {run for one in ended.values() for run in one.runs}
+    runs = {one.run for own in ended.values() for one in own.values()} | {one.attempt.run_id for one in live}
     watermarks = grouped(((one.run_id, one.attempt), one) for one in Producer.objects.filter(run_id__in=runs))
-    entries: dict[str, Entries] = {node.pk: {} for node in nodes}
+    entries: dict[str, Entries] = {node.pk: {} for node in nodes} | _ended_entries(ended, watermarks)
     for placement in live:
         entries[placement.node_id][placement.attempt_id] = wanted_of_placement(placement, watermarks)
+    free_memory, standby = _free_memory(statuses), standby_of(nodes, now)
+    pipe: Any = redis().pipeline(transaction=False)
+    epoch = _epoch()
     for node in nodes:
-        if node.pk in ended:
-            entries[node.pk] |= ended[node.pk].entries(watermarks)
-    extras = NodeExtras(probes, _free_memory(statuses), standby_of(nodes, now))
-    _write(nodes, entries, extras, now)
+        key = seals.down_key(node.pk)
+        desired = Desired(
+            at=now.timestamp(),
+            node=node.pk,
+            epoch=epoch,
+            server=settings.PUBLIC_URL,
+            attempts=entries[node.pk],
+            probe=probes.get(node.pk),
+            free_memory=free_memory.get(node.pk, []),
+            standby=standby.get(node.pk, []),
+        )
+        pipe.set(key, seal(node.key, key, desired))
+    pipe.execute()
 
 
-class NodeExtras(NamedTuple):
-    """Wishes to nodes beside their attempts, by node id."""
-
-    probes: Mapping[str, ProbeRequest]
-    free_memory: Mapping[str, list[str]]
-    standby: Mapping[str, list[StandbyRun]]
-
-
-class EndedAttempts:
-    """A node's attempts that are not live: they stop, and get the watermarks of their records."""
-
-    def __init__(
-        self, attempts: Mapping[str, ListedAttempt], gone_runs: set[str], decisions: Mapping[str, str]
-    ) -> None:
-        self._attempts, self._gone_runs = attempts, gone_runs
-        self._decisions = decisions  # by attempt: upload or discard unsent output
-
-    @property
-    def runs(self) -> set[str]:
-        return {one.run for one in self._attempts.values()}
-
-    def entries(self, watermarks: Watermarks) -> Entries:
-        return {
-            attempt: replace(
-                _entry(one.run, one.fence, WantedPhase.STOP, watermarks),
-                is_gone=one.run in self._gone_runs,
-                leftovers=cast("Literal['', 'upload', 'discard']", self._decisions.get(attempt, "")),
-            )
-            for attempt, one in self._attempts.items()
-        }
-
-
-def _ended_attempts(statuses: Mapping[str, NodeStatus], live: set[str]) -> dict[str, EndedAttempts]:
+def _ended_attempts(statuses: Mapping[str, NodeStatus], live: set[str]) -> dict[str, dict[str, ListedAttempt]]:
+    """Return by node its attempts that are not live, those that hold slots or of which it has not sent all."""
     listed = {attempt for status in statuses.values() for attempt in status.attempts} - live
-    if not listed:
-        return {}
     # An attempt that was placed a moment ago on another thread is live too.
     ended = listed - set(Attempt.objects.filter(pk__in=listed, ended_at=None).values_list("pk", flat=True))
-    parts = Placement.objects.filter(attempt__in=ended)
-    held = set(parts.exclude(held_slots=None).values_list("attempt_id", flat=True))
-    runs = {one.run for status in statuses.values() for one in status.attempts.values()}
-    decisions: dict[str, dict[str, str]] = defaultdict(dict)
-    for node, attempt, word in parts.exclude(leftovers="").values_list("node_id", "attempt_id", "leftovers"):
-        decisions[node][attempt] = word
-    gone_runs = set(GoneRun.objects.filter(pk__in=runs).values_list("pk", flat=True))
+    parts = Placement.objects.filter(attempt__in=ended).exclude(held_slots=None)
+    held = set(parts.values_list("attempt_id", flat=True))
     return {
-        node: EndedAttempts(
-            {pk: one for pk, one in status.attempts.items() if pk in ended and (pk in held or not one.is_done)},
-            gone_runs,
-            decisions[node],
-        )
+        node: {pk: one for pk, one in status.attempts.items() if pk in ended and (pk in held or not one.is_done)}
         for node, status in statuses.items()
+    }
+
+
+def _ended_entries(ended: Mapping[str, Mapping[str, ListedAttempt]], watermarks: Watermarks) -> dict[str, Entries]:
+    """Have them stop, with the watermarks of their records and what was decided of output that was not sent."""
+    attempts = {pk: one.run for own in ended.values() for pk, one in own.items()}
+    parts = Placement.objects.filter(attempt__in=attempts).exclude(leftovers="")
+    words = parts.values_list("node_id", "attempt_id", "leftovers")
+    decisions = {(node, attempt): word for node, attempt, word in words}
+    gone_runs = set(GoneRun.objects.filter(pk__in=set(attempts.values())).values_list("pk", flat=True))
+    return {
+        node: {
+            pk: replace(
+                _entry(one.run, one.fence, WantedPhase.STOP, watermarks),
+                is_gone=one.run in gone_runs,
+                leftovers=cast("Literal['', 'upload', 'discard']", decisions.get((node, pk), "")),
+            )
+            for pk, one in own.items()
+        }
+        for node, own in ended.items()
     }
 
 
@@ -170,25 +159,6 @@ def _free_memory(statuses: Mapping[str, NodeStatus]) -> dict[str, list[str]]:
     return {node: sorted(here - kept) for node, here in held.items()}
 
 
-def _write(nodes: list[Node], entries: Mapping[str, Entries], extras: NodeExtras, now: datetime) -> None:
-    pipe: Any = redis().pipeline(transaction=False)
-    epoch = _epoch()
-    for node in nodes:
-        key = seals.down_key(node.pk)
-        desired = Desired(
-            at=now.timestamp(),
-            node=node.pk,
-            epoch=epoch,
-            server=settings.PUBLIC_URL,
-            attempts=entries[node.pk],
-            probe=extras.probes.get(node.pk),
-            free_memory=extras.free_memory.get(node.pk, []),
-            standby=extras.standby.get(node.pk, []),
-        )
-        pipe.set(key, seal(node.key, key, desired))
-    pipe.execute()
-
-
 def _epoch() -> str:
     """Return the stream's epoch, which lives as long as Valkey's data: another one means that the data was lost."""
     epoch = cast("bytes | None", redis().get(seals.EPOCH_KEY))
@@ -203,7 +173,8 @@ def _epoch() -> str:
 
 def order_for(placement: Placement) -> Order:
     attempt, node = placement.attempt, placement.node
-    run = attempt.run
+    run, checkpoint = attempt.run, attempt.run.spec.get("checkpoint") or {}
+    keeps_in_memory = checkpoint.get("every_steps") and checkpoint.get("replicate_every_steps")
     return Order(
         attempt=attempt.pk,
         run=run.pk,
@@ -223,7 +194,7 @@ def order_for(placement: Placement) -> Order:
         code=_code_of(run),
         restart=run.attempts.filter(fence__lt=attempt.fence, go__isnull=False).count(),
         lease_s=attempt.lease_s,
-        replica_key=secret_of(attempt.pk, "replicas") if keeps_in_memory(run.spec) else "",
+        replica_key=secret_of(attempt.pk, "replicas") if keeps_in_memory else "",
         spark_secret=secret_of(attempt.pk, "spark") if "spark" in (run.spec["task"].get("launch") or []) else "",
         image_digest=image_digest(run),
         isolation_minimum=node.cluster.isolation_minimum,
@@ -231,12 +202,6 @@ def order_for(placement: Placement) -> Order:
         encrypts=run.project.encrypts_files,
         log_rules=log_rules_of(run),
     )
-
-
-def keeps_in_memory(spec: SpecDocument) -> bool:
-    """Return whether ranks of a run of this spec keep states in the memory of their nodes."""
-    checkpoint = spec.get("checkpoint") or {}
-    return bool(checkpoint.get("every_steps") and checkpoint.get("replicate_every_steps"))
 
 
 def image_digest(run: Run) -> str:

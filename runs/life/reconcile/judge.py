@@ -125,18 +125,15 @@ def _pausing(case: Case) -> Verdict:
     does not."""
     if case.has_go:
         fatal = [failure for failure in failures(case)[0] if failure.code != UNASKED]
-        if not all(map(_was_asked_by_another, fatal)):
+        # A rank may end with one that was asked to, before its own node has heard of it.
+        asked = (CauseClass.KILLED, Standing.WAITED)
+        if any((failure.cause_class, failure.standing) != asked for failure in fatal):
             return _failing(case, fatal)
         if all(_has_finished(case, part) for part in case.parts):
             return _finishing(case, ())
         if _can_do_without(case, [part.node for part in case.parts if part.is_silent]):
             return _leaving_behind(case)
     return _stopping(case)
-
-
-def _was_asked_by_another(failure: Failure) -> bool:
-    """Return whether the rank ended with one that was asked to, before its own node had heard of it."""
-    return (failure.cause_class, failure.standing) == (CauseClass.KILLED, Standing.WAITED)
 
 
 def _can_do_without(case: Case, silent: Sequence[str]) -> bool:

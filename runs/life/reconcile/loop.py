@@ -45,7 +45,6 @@ AT_A_TIME = 100
 EVERY_S = 5.0
 
 _looked_at: datetime | None = None
-__all__ = ["reconcile_run", "schedule", "tick"]
 
 log = structlog.get_logger(__name__)
 
@@ -74,10 +73,8 @@ def _round(now: datetime) -> None:
     _guarded(partial(valkey_users.keep_up, nodes))
     attempts = live_attempts()
     changed = [one for one in attempts if _guarded(partial(follow, one, listener), run=one.run_id)]
-    _guarded(partial(record_checkpoint_uses, attempts))
-    _guarded(partial(record_traces, attempts))
-    _guarded(partial(record_returns, attempts))
-    _guarded(partial(record_matches, attempts))
+    for record in (record_checkpoint_uses, record_traces, record_returns, record_matches):
+        _guarded(partial(record, attempts))
     _guarded(partial(free_slots, listener))
     _guarded(partial(correct_late, now))
     _guarded(partial(lose_silent_runs, now, since))

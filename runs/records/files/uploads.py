@@ -10,7 +10,6 @@ import os
 import re
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from runs.records.files import encrypted, outputs, room
@@ -70,7 +69,9 @@ def begin(sender: UploadingNode, path: str, size: int, key: str) -> UploadProgre
         room.announce(name, wanted)
     if offset >= size:
         if not size:
-            _write_empty(sender, file, wanted)
+            with file.open("a+b") as opened:
+                if wanted.is_encrypted:
+                    encrypted.append_part(opened, b"", run_id=sender.run_id, size=0, keyring=sender.keyring)
         _finish(sender.run_id, wanted, name)
         return UploadProgress(path, size, is_done=True)
     return UploadProgress(path, offset, is_done=False)
@@ -166,12 +167,6 @@ def _append_encrypted(sender: UploadingNode, file: BinaryIO, data: bytes, size: 
     except CannotDecrypt as error:
         file.truncate(0)
         raise WrongOffset(0) from error
-
-
-def _write_empty(sender: UploadingNode, file: Path, wanted: room.Announced) -> None:
-    with file.open("a+b") as opened:
-        if wanted.is_encrypted:
-            encrypted.append_part(opened, b"", run_id=sender.run_id, size=0, keyring=sender.keyring)
 
 
 def _finish(run_id: str, wanted: room.Announced, name: str) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from runs.records.logs.levels import NONE, hints, level_of
 from runs.records.metrics import encrypted
-from runs.records.metrics.codec import BadSegment, Floats, Numbers, pack_all, unpack_all
+from runs.records.metrics.codec import BadSegment, Floats, pack_all, unpack_all
 from trainyard.at_rest.keyring import Keyring
 
 LEVEL = 1  # of zstandard: 3 takes a third longer and gains nothing on such texts
@@ -90,15 +90,11 @@ def decode_columns(data: bytes) -> Columns:
         raise BadSegment("unknown version of a log chunk")
     end = HEAD.size + HEAD.unpack_from(data)[1]
     levels = np.frombuffer(_decompressed(data[HEAD.size : end]), np.uint8)
-    times, batches = (_read_only(column) for column in unpack_all(data[end:], 2))
+    times, batches = unpack_all(data[end:], 2)
+    times.flags.writeable = batches.flags.writeable = False
     if not times.size == levels.size == batches.size:
         raise BadSegment(f"{times.size} times, {levels.size} levels, {batches.size} batches")
     return Columns(times, levels, batches)
-
-
-def _read_only(column: Numbers) -> Numbers:
-    column.flags.writeable = False
-    return column
 
 
 def encode_texts(lines: Sequence[bytes]) -> bytes:

@@ -18,14 +18,12 @@ from runs.records.points.blocks import decode_block
 from runs.records.points.charts.series import (
     Curve,
     RowFigures,
-    SeriesData,
     TooManyPoints,
     Window,
     curves,
     last_of,
     raw,
     row_figures,
-    series_data,
     spans_of,
     sparklines,
     steady_medians,
@@ -35,33 +33,18 @@ from runs.records.points.charts.zoom import draw, level_of
 from runs.records.points.segments import decoded
 from trainyard.contract.answers.runs import SeriesSummary
 
-__all__ = [
+__all__ = [  # of other modules of this folder
     "Curve",
-    "Grid",
     "RowFigures",
-    "RunFigures",
-    "SeriesData",
-    "SeriesItem",
-    "SeriesItemOfRun",
     "TooManyPoints",
     "curves",
     "decode_block",
     "decoded",
-    "figures",
-    "grid",
-    "last_steps",
-    "means",
     "raw",
     "row_figures",
-    "series_data",
-    "series_list",
-    "series_lists",
-    "series_names",
-    "short_summaries",
     "sparklines",
     "steady_medians",
-    "summaries",
-]  # fmt: skip
+]
 
 RUNS_AT_ONCE = 1_000
 MEANS_AT_ONCE = 100

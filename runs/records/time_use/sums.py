@@ -170,7 +170,7 @@ class _Attempts:
             last_step_at=last_at,
             repeated_until=self._repeated_until(attempt, reached, last_step, last_at),
             broke_at=_broke_at(attempt, last_at) if outcome == AttemptOutcome.FAILED else None,
-            over_at=_over_at(attempt) if outcome == AttemptOutcome.FINISHED else None,
+            over_at=max(_rank_ends(attempt), default=None) if outcome == AttemptOutcome.FINISHED else None,
             stall_s=self._stalls.get((self._run.pk, attempt.fence), 0.0),
             counts_steps=self._run.steps is not None and self._run.counts_steps,
             is_silent=attempt.ended_at is None and attempt.contact_lost_at is not None,
@@ -224,10 +224,10 @@ class _Attempts:
         return _time_of(self._run.pk, self._series, attempt.fence, reached)
 
 
-def _over_at(attempt: Attempt) -> float | None:
-    """Return when the last of its ranks ended, by the nodes' clocks."""
+def _rank_ends(attempt: Attempt) -> list[float]:
+    """Return when its ranks ended, by the nodes' clocks."""
     reports = [one.reported for one in attempt.placements.all() if one.phase == Phase.ENDED]
-    return max((rank.ended_at for report in reports for rank in report.ranks if rank.ended_at), default=None)
+    return [rank.ended_at for report in reports for rank in report.ranks if rank.ended_at]
 
 
 def _broke_at(attempt: Attempt, last_at: float | None) -> float | None:
@@ -236,8 +236,7 @@ def _broke_at(attempt: Attempt, last_at: float | None) -> float | None:
     cause = attempt.known_cause
     if cause is not None and cause.cause_class in STOOD_STILL and last_at is not None:
         return last_at
-    reports = [one.reported for one in attempt.placements.all() if one.phase == Phase.ENDED]
-    return min((rank.ended_at for report in reports for rank in report.ranks if rank.ended_at), default=None)
+    return min(_rank_ends(attempt), default=None)
 
 
 @lru_cache(maxsize=4096)

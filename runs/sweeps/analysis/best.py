@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -12,31 +12,24 @@ from trainyard.spec.sweeps import Dimension
 
 NUMBERS = (int, float)  # a union would be made anew at each look, of which there are many
 COMPLETE, PRUNED, RUNNING = "COMPLETE", "PRUNED", "RUNNING"
-MINIMIZE, MAXIMIZE = "minimize", "maximize"
+MAXIMIZE = "maximize"
 
 
-class TrialLike(Protocol):
-    """A trial, as ``runs.sweeps.reading.TrialRow`` has it. ``steps`` are those that it did; ``rank_seconds`` the time
-    that its ranks held slots."""
+class TrialPoint(NamedTuple):
+    """A trial as charts and the analysis see it, read in a fraction of the time. Without its run its times are not
+    known."""
 
-    @property
-    def number(self) -> int: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def value(self) -> float | None: ...
-    @property
-    def values(self) -> Sequence[float]: ...
-    @property
-    def parameters(self) -> Mapping[str, Any]: ...
-    @property
-    def started_at(self) -> datetime | None: ...
-    @property
-    def ended_at(self) -> datetime | None: ...
-    @property
-    def steps(self) -> int | None: ...
-    @property
-    def rank_seconds(self) -> float: ...
+    number: int
+    state: str
+    value: float | None
+    values: tuple[float, ...]
+    parameters: Mapping[str, Any]
+    ended_at: datetime | None = None
+    steps: int | None = None
+    rank_seconds: float = 0.0
+    run: str | None = None
+    num_ranks: int = 1
+    step_cost: float | None = None  # rank-seconds that a step of a pruned one usually took
 
 
 class SpaceField(NamedTuple):
@@ -46,7 +39,6 @@ class SpaceField(NamedTuple):
     low: float = 0.0
     high: float = 0.0
     is_log: bool = False
-    is_whole: bool = False
     choices: tuple[str, ...] = ()
 
     @property
@@ -54,7 +46,7 @@ class SpaceField(NamedTuple):
         return bool(self.choices)
 
 
-def complete(trials: Iterable[TrialLike]) -> list[TrialLike]:
+def complete(trials: Iterable[TrialPoint]) -> list[TrialPoint]:
     """The trials that reached their end with a number as value."""
     return [one for one in trials if one.state == COMPLETE and one.value is not None and math.isfinite(one.value)]
 
@@ -64,7 +56,7 @@ def fields_of(space: Mapping[str, Dimension]) -> list[SpaceField]:
     return [
         SpaceField(path, choices=tuple(map(text_of, one.values)))
         if one.values is not None
-        else SpaceField(path, *one.bounds, is_log=one.log, is_whole=one.whole)
+        else SpaceField(path, *one.bounds, is_log=one.log)
         for path, one in space.items()
     ]
 
@@ -74,11 +66,7 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def is_better(one: float, other: float, direction: str) -> bool:
-    return one > other if direction == MAXIMIZE else one < other
-
-
-def with_seen(field: SpaceField, trials: Iterable[TrialLike]) -> SpaceField:
+def with_seen(field: SpaceField, trials: Iterable[TrialPoint]) -> SpaceField:
     """The field, wide enough for every value that a trial had: one added by hand may lie outside of the space, and
     a space that was changed no longer names what it had before."""
     seen = [one.parameters[field.path] for one in trials if field.path in one.parameters]
@@ -110,18 +98,18 @@ class BestSoFar(NamedTuple):
     end: float
 
 
-def best_over_trials(trials: Sequence[TrialLike], direction: str) -> BestSoFar:
+def best_over_trials(trials: Sequence[TrialPoint], direction: str) -> BestSoFar:
     """The axis counts trials by their number."""
     ordered = sorted(complete(trials), key=lambda one: one.number)
     end = max((one.number for one in trials), default=0)
     return BestSoFar(_improvements(((float(one.number), one) for one in ordered), direction), float(end))
 
 
-def best_over_compute(trials: Sequence[TrialLike], direction: str) -> BestSoFar:
+def best_over_compute(trials: Sequence[TrialPoint], direction: str) -> BestSoFar:
     """The axis counts the rank-seconds that all trials had taken when one of them ended, failed and pruned ones too."""
     ended = sorted((one.ended_at, one.number, one) for one in trials if one.ended_at is not None)
     known = {one.number for one in complete(trials)}
-    found: list[tuple[float, TrialLike]] = []
+    found: list[tuple[float, TrialPoint]] = []
     spent = 0.0
     for _, _, one in ended:
         spent += one.rank_seconds
@@ -130,11 +118,12 @@ def best_over_compute(trials: Sequence[TrialLike], direction: str) -> BestSoFar:
     return BestSoFar(_improvements(found, direction), spent)
 
 
-def _improvements(ordered: Iterable[tuple[float, TrialLike]], direction: str) -> list[Improvement]:
+def _improvements(ordered: Iterable[tuple[float, TrialPoint]], direction: str) -> list[Improvement]:
     found: list[Improvement] = []
+    sign = 1.0 if direction == MAXIMIZE else -1.0
     for at, one in ordered:
         assert one.value is not None  # complete() saw to it
-        if not found or is_better(one.value, found[-1].value, direction):
+        if not found or sign * one.value > sign * found[-1].value:
             found.append(Improvement(at, one.number, one.value))
     return found
 
@@ -142,7 +131,7 @@ def _improvements(ordered: Iterable[tuple[float, TrialLike]], direction: str) ->
 # The Pareto front: the trials than which no other is better in one objective and no worse in the others.
 
 
-def pareto_front(trials: Sequence[TrialLike], directions: Sequence[str]) -> list[int]:
+def pareto_front(trials: Sequence[TrialPoint], directions: Sequence[str]) -> list[int]:
     """Return the numbers of the trials on the front, by the first objective. Equal trials are all on it."""
     known = [one for one in trials if one.state == COMPLETE and _is_whole(one.values, len(directions))]
     if not known:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from runs.sweeps.analysis.best import SpaceField, TrialLike, complete, with_seen
+from runs.sweeps.analysis.best import SpaceField, TrialPoint, complete, with_seen
 from runs.sweeps.analysis.importance import Array, encode, sampled, value_at
 
 CELLS = 32  # along a range; a choice has one cell for each
@@ -22,11 +22,11 @@ class Surface(NamedTuple):
     num_used: int
 
 
-def contour(trials: Sequence[TrialLike], across: SpaceField, up: SpaceField, *, seed: int = 0) -> Surface:
+def contour(trials: Sequence[TrialPoint], across: SpaceField, up: SpaceField) -> Surface:
     """Return the mean of the trials' values, weighted by a Gaussian of their distance (Nadaraya 1964, Watson 1964).
     Its width follows Scott's rule: the more trials, the narrower."""
     known = [one for one in complete(trials) if across.path in one.parameters and up.path in one.parameters]
-    used = sampled(known, MOST, seed)
+    used = sampled(known, MOST)
     across, up = with_seen(across, used), with_seen(up, used)
     (x, x_shares), (y, y_shares) = _axis(across), _axis(up)
     if not used:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from runs.sweeps.analysis.best import COMPLETE, PRUNED, RUNNING, SpaceField, TrialLike, is_number, text_of, with_seen
+from runs.sweeps.analysis.best import COMPLETE, PRUNED, RUNNING, SpaceField, TrialPoint, is_number, text_of, with_seen
 
 Array = npt.NDArray[np.float64]
 
@@ -22,7 +22,7 @@ WIDEST = 1.2  # of a column with such trials; of others it is 1
 LEAST, ENOUGH = 4, 20  # trials: below the first nothing is computed, below the second there is a warning
 MOST = 1_000  # trials that are looked at: more cost time and move the figures within their error
 NEEDED = "Importance needs scikit-learn on the server: pip install 'trainyard[data]'."
-NUM_TREES, NUM_SHUFFLES, NUM_PARTS = 48, 8, 2
+NUM_TREES, NUM_SHUFFLES, NUM_PARTS, SEED = 48, 8, 2, 0
 HOW_FAR = "how far it went"  # a field beside those of the space: the share of the steps of the longest
 STATES = {COMPLETE: "complete", PRUNED: "stopped early", RUNNING: "running"}
 
@@ -49,14 +49,12 @@ class Importance(NamedTuple):
     sentence: str
 
 
-def importance(
-    trials: Sequence[TrialLike], fields: Sequence[SpaceField], *, noun: str = "trial", seed: int = 0
-) -> Importance:
+def importance(trials: Sequence[TrialPoint], fields: Sequence[SpaceField], *, noun: str = "trial") -> Importance:
     """Every trial with a value counts. Where they went unequally far, ``HOW_FAR`` among their parameters and ``fields``
-    explains what that does. The same trials and seed give the same figures. Needs scikit-learn."""
+    explains what that does. The same trials give the same figures. Needs scikit-learn."""
     known = [one for one in trials if one.value is not None and math.isfinite(one.value)]
     num_complete = sum(one.state == COMPLETE for one in known)
-    used = sampled(known, MOST, seed)
+    used = sampled(known, MOST)
     varied = [one for one in (with_seen(one, used) for one in fields) if _is_varied(one, used)]
     targets = np.array([one.value for one in used], dtype=float)
     nums = num_complete, len(known), len(used)
@@ -65,23 +63,23 @@ def importance(
     if find_spec("sklearn") is None:
         return Importance([], 0.0, *nums, NEEDED)
     columns = encode(used, varied)
-    alone, alone_error = _fanova(columns, targets, seed)
-    shuffled, shuffled_error = _permutation(columns, targets, seed)
+    alone, alone_error = _fanova(columns, targets)
+    shuffled, shuffled_error = _permutation(columns, targets)
     figures = np.array([alone, alone_error, shuffled, shuffled_error]).T
     found = [FieldImportance(one.path, *map(float, row)) for one, row in zip(varied, figures, strict=True)]
     found.sort(key=lambda one: (-one.fanova, one.path))
     return Importance(found, max(0.0, 1.0 - float(alone.sum())), *nums, _words(known, len(used), noun))
 
 
-def sampled(trials: Sequence[TrialLike], most: int, seed: int) -> list[TrialLike]:
+def sampled(trials: Sequence[TrialPoint], most: int) -> list[TrialPoint]:
     """Return at most so many of them, by chance and in their order."""
     if len(trials) <= most:
         return list(trials)
-    places = np.random.default_rng(seed).choice(len(trials), most, replace=False)
+    places = np.random.default_rng(SEED).choice(len(trials), most, replace=False)
     return [trials[place] for place in np.sort(places)]
 
 
-def _is_varied(field: SpaceField, trials: Sequence[TrialLike]) -> bool:
+def _is_varied(field: SpaceField, trials: Sequence[TrialPoint]) -> bool:
     return len({text_of(one.parameters.get(field.path)) for one in trials}) > 1
 
 
@@ -93,7 +91,7 @@ def _why_not(num: int, varied: Sequence[SpaceField], targets: Array, noun: str) 
     return f"Every {noun} reached the same value: no field made a difference." if float(np.ptp(targets)) == 0 else ""
 
 
-def _words(known: Sequence[TrialLike], num_used: int, noun: str) -> str:
+def _words(known: Sequence[TrialPoint], num_used: int, noun: str) -> str:
     """The sentences about what was looked at: how many, in which states, and what that means."""
     counts = Counter(STATES.get(one.state, "failed") for one in known)
     states = ", ".join(f"{num:,} {state}" for state, num in counts.most_common())
@@ -107,26 +105,26 @@ def _words(known: Sequence[TrialLike], num_used: int, noun: str) -> str:
     return " ".join(found)
 
 
-def _fanova(columns: Array, targets: Array, seed: int) -> tuple[Array, Array]:
+def _fanova(columns: Array, targets: Array) -> tuple[Array, Array]:
     domain = widths(columns)
-    trees = (boxes_of(one.tree_, domain) for one in _forest(columns, targets, seed).estimators_)
+    trees = (boxes_of(one.tree_, domain) for one in _forest(columns, targets).estimators_)
     found = [shares for one in trees if (shares := fanova_shares(one, domain)) is not None]
     if not found:
         return np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
     return np.mean(found, axis=0), np.std(found, axis=0)
 
 
-def _permutation(columns: Array, targets: Array, seed: int) -> tuple[Array, Array]:
+def _permutation(columns: Array, targets: Array) -> tuple[Array, Array]:
     """The loss of explained variance on trials that the forest was not grown on."""
-    part_of = np.random.default_rng(seed).permutation(len(targets)) % NUM_PARTS
-    together = np.concatenate([_losses(columns, targets, part_of == part, seed) for part in range(NUM_PARTS)])
+    part_of = np.random.default_rng(SEED).permutation(len(targets)) % NUM_PARTS
+    together = np.concatenate([_losses(columns, targets, part_of == part) for part in range(NUM_PARTS)])
     return together.mean(axis=0), together.std(axis=0)
 
 
-def _losses(columns: Array, targets: Array, is_held: npt.NDArray[np.bool_], seed: int) -> Array:
+def _losses(columns: Array, targets: Array, is_held: npt.NDArray[np.bool_]) -> Array:
     """A row for each shuffle: how much more of the variance is missed with a field's values shuffled."""
-    chance = np.random.default_rng(seed)
-    forest = _forest(columns[~is_held], targets[~is_held], seed)
+    chance = np.random.default_rng(SEED)
+    forest = _forest(columns[~is_held], targets[~is_held])
     variance = float(np.var(targets))
     columns, targets = columns[is_held], targets[is_held]
     before = np.mean((forest.predict(columns) - targets) ** 2)
@@ -139,10 +137,10 @@ def _losses(columns: Array, targets: Array, is_held: npt.NDArray[np.bool_], seed
     return found
 
 
-def _forest(columns: Array, targets: Array, seed: int) -> Any:
+def _forest(columns: Array, targets: Array) -> Any:
     from sklearn.ensemble import RandomForestRegressor  # 100 MB of memory, for whoever opens such a page
 
-    return RandomForestRegressor(n_estimators=NUM_TREES, random_state=seed, n_jobs=1).fit(columns, targets)
+    return RandomForestRegressor(n_estimators=NUM_TREES, random_state=SEED, n_jobs=1).fit(columns, targets)
 
 
 # Functional analysis of variance on the trees of a random forest (Hutter, Hoos, Leyton-Brown 2014, section 4).
@@ -200,7 +198,7 @@ def _variance_alone(boxes: Boxes, sizes: Array, volumes: Array, mean: float, fie
 # Parameters of trials as numbers from 0 to 1: logarithmic fields by their logarithm, choices by their place.
 
 
-def encode(trials: Sequence[TrialLike], fields: Sequence[SpaceField]) -> Array:
+def encode(trials: Sequence[TrialPoint], fields: Sequence[SpaceField]) -> Array:
     """Return a row for each trial and a column for each field."""
     rows = [[share_of(field, one.parameters.get(field.path)) for field in fields] for one in trials]
     return np.array(rows, dtype=float).reshape(len(trials), len(fields))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from runs.sweeps.analysis.best import PRUNED, TrialLike
+from runs.sweeps.analysis.best import PRUNED, TrialPoint
 
 SLACK_S = 1.0  # an attempt's end is recorded a moment after its slots were free
 
@@ -70,7 +70,7 @@ def timeline(occupations: Iterable[Occupation]) -> Timeline:
 
 
 def saved_by_pruning(
-    trials: Sequence[TrialLike], steps_of: Mapping[int, int], step_costs: Mapping[int, float]
+    trials: Sequence[TrialPoint], steps_of: Mapping[int, int], step_costs: Mapping[int, float]
 ) -> Saved:
     """``steps_of`` are the steps that each trial would have run, by its number, and ``step_costs`` how many
     rank-seconds one usually took: what a run takes until its first step is spent either way."""

@@ -1,19 +1,17 @@
 """Trials and bars of a long sweep that are drawn: a chart shows some thousands, and must not lose what stands out."""
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TypeVar
 
-from runs.sweeps.analysis.best import MAXIMIZE, TrialLike, is_number
+from runs.sweeps.analysis.best import MAXIMIZE, TrialPoint, is_number
 from runs.sweeps.analysis.slots import Timeline
 
 MOST = 2_000  # trials; more lines are one surface
 MOST_BARS = 3_000
-T = TypeVar("T", bound=TrialLike)
 
 
 def thinned(
-    trials: Sequence[T], paths: Sequence[str], direction: str, always: Collection[int], *, most: int = MOST
-) -> list[T]:
+    trials: Sequence[TrialPoint], paths: Sequence[str], direction: str, always: Collection[int], *, most: int = MOST
+) -> list[TrialPoint]:
     """Return at most about ``most`` of the trials, in their order: those whose number is in ``always``, both ends of
     each field and objective, the best ones, and of the others an even choice over their values."""
     if len(trials) <= most:
@@ -28,7 +26,7 @@ def thinned(
     return [one for one in trials if one.number in kept]
 
 
-def _ends(trials: Sequence[TrialLike], paths: Sequence[str]) -> Iterator[int]:
+def _ends(trials: Sequence[TrialPoint], paths: Sequence[str]) -> Iterator[int]:
     """Yield the numbers of the trials with the least and the greatest value of each objective and field."""
     places = range(max((len(one.values) for one in trials), default=0))
     columns = [[(one.values[place], one.number) for one in trials if place < len(one.values)] for place in places]

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from runs.sweeps.populations.lineage import CHANGEABLE_PATHS, Member, MemberVerdict, Successor
+from runs.sweeps.populations.lineage import Member, MemberVerdict, Successor
 from trainyard.contract.base import JsonObject
 from trainyard.spec.sweeps import Dimension, ordered
 from trainyard.spec.sweeps.models import Sampler
+from trainyard.spec.sweeps.population import CHANGEABLE_PATHS
 from trainyard.spec.sweeps.space import filled, unit_of, value_at
 
 # Explore: other values of the hyperparameters that may change in mid-training (Jaderberg et al. 2017, section 4.2).
@@ -235,7 +236,8 @@ def verdicts(population: Population, room: int) -> list[MemberVerdict]:
 def _verdict(population: Population, member: Member, made: Sequence[Successor]) -> MemberVerdict | None:
     if member.has_failed:
         return _replaced(population, member, made)
-    step = newest_boundary(member, population.last_step)
+    judged = max(member.judged, member.start)
+    step = max((one for one in member.scores if judged < one < population.last_step), default=None)
     if not member.is_training or step is None:
         return None
     peers = at_boundary(population.members, step)
@@ -259,11 +261,6 @@ def _replaced(population: Population, member: Member, made: Sequence[Successor])
     return MemberVerdict(member.number, member.judged, Successor(None, None, parameters))
 
 
-def newest_boundary(member: Member, last_step: int) -> int | None:
-    """Return the newest boundary at which the member was not judged yet."""
-    return max((step for step in member.scores if max(member.judged, member.start) < step < last_step), default=None)
-
-
 def at_boundary(members: Sequence[Member], step: int) -> list[Member]:
     """Return the members that have been as far, the best first; of equal ones the older."""
     peers = [one for one in members if step in one.scores and one.start < step]
@@ -280,7 +277,9 @@ def _successor(
     population: Population, best: Sequence[Member], made: Sequence[Successor], *, step: int, rng: np.random.Generator
 ) -> Successor | None:
     """Return one that goes on from one of the best; None while none of them has a checkpoint to go on from."""
-    sources = [(one, found) for one in best if (found := source_step(one, step)) is not None]
+    # Of the checkpoint of the boundary, where it is kept, else of the next.
+    kept = ((one, min((at for at in one.checkpoints if at >= step), default=None)) for one in best)
+    sources = [(one, at) for one, at in kept if at is not None]
     if not sources or not math.isfinite(sources[0][0].scores[step]):
         return None
     settings, space = population.settings, population.space
@@ -288,8 +287,3 @@ def _successor(
     if settings.explore == "pb2":
         return Successor(parent.number, at, bandit(settings, space, population.members, parent, at, made, rng))
     return Successor(parent.number, at, explored(settings, space, parent.parameters, rng))
-
-
-def source_step(parent: Member, step: int) -> int | None:
-    """Return the step of the checkpoint to go on from: that of the boundary, where it is kept, else the next."""
-    return min((one for one in parent.checkpoints if one >= step), default=None)

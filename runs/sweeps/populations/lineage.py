@@ -13,8 +13,6 @@ from trainyard.spec.sections.changes import changes_of_line
 from trainyard.spec.sweeps.overlay import overlay
 from trainyard.spec.sweeps.population import CHANGEABLE_PATHS
 
-__all__ = ["CHANGEABLE_PATHS", "Member", "MemberVerdict", "Successor", "boundary_scores"]
-
 
 @dataclass(frozen=True, slots=True)
 class Member:

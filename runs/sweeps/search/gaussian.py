@@ -60,7 +60,8 @@ class GaussianProcess:
 def gaussian(question: SamplerQuestion) -> Suggestion:
     space, paths = question.spec.space, ordered(question.spec.space)
     sign = question.spec.objectives[0].sign
-    known = _bounded([one for one in question.trials if _has_value(one)], sign)
+    ended = (TrialState.COMPLETE, TrialState.PRUNED)
+    known = _bounded([one for one in question.trials if one.state in ended and one.values], sign)
     known = [one for one in known if is_within(space, one.parameters)]
     if len(known) < question.spec.sampler.startup_trials:
         return quasi_random(question)
@@ -157,10 +158,6 @@ def _bounded(known: list[PastTrial], sign: int) -> list[PastTrial]:
         return known
     best = sorted(known[: -MOST_TRIALS // 2], key=lambda one: sign * one.values[0])[: MOST_TRIALS // 2]
     return [*best, *known[-MOST_TRIALS // 2 :]]
-
-
-def _has_value(trial: PastTrial) -> bool:
-    return trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and bool(trial.values)
 
 
 # CMA-ES (Hansen 2016) by the library cmaes. Its state after each generation is kept with the sweep as plain numbers,

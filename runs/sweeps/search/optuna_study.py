@@ -75,17 +75,16 @@ def _ask(question: SamplerQuestion, sampler: Callable[[], BaseSampler], trials: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # options that Optuna calls experimental
         directions = [one.direction for one in question.spec.objectives]
-        frozen = frozen_trials(question.spec.space, trials)
-        storage = HistoryStorage(directions, frozen, question.number, question.study_state, _older(question))
+        space, by_number = question.spec.space, {one.number: one for one in question.trials}
+
+        def older(number: int) -> FrozenTrial:  # than the newest: NSGA-II names those of its last front
+            return frozen_trials(space, [by_number[number]])[0]
+
+        frozen = frozen_trials(space, trials)
+        storage = HistoryStorage(directions, frozen, question.number, question.study_state, older)
         trial = optuna.study.Study("sweep", storage, sampler=sampler()).ask()
-        parameters = filled(question.spec.space, lambda path, dimension: _suggested(trial, path, dimension))
+        parameters = filled(space, lambda path, dimension: _suggested(trial, path, dimension))
     return Suggestion(parameters, storage.draft_attributes(), storage.changed_state())
-
-
-def _older(question: SamplerQuestion) -> Callable[[int], FrozenTrial]:
-    """Return what finds a trial that is not among the newest: NSGA-II names those of its last front."""
-    by_number = {one.number: one for one in question.trials}
-    return lambda number: frozen_trials(question.spec.space, [by_number[number]])[0]
 
 
 def frozen_trials(space: Mapping[str, Dimension], trials: Iterable[PastTrial]) -> list[FrozenTrial]:

@@ -21,7 +21,7 @@ from runs.ingest.commit import Source, commit
 from runs.ingest.push import Push, push_now
 from runs.ingest.validation.records import incoming
 from runs.models import Run
-from runs.records.deltas import encoded
+from runs.records.deltas import delta
 from runs.records.metrics import erase, progress
 from runs.rights.access import Sight
 from runs.serving import broadcast
@@ -147,9 +147,9 @@ async def test_those_who_come_back_with_one_cursor_share_what_is_read(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeds, "PING_EVERY_S", 100.0)
-    spool, reads, really = Spool(), [], encoded.delta_since
+    spool, reads, really = Spool(), [], delta.delta_since
     await store(run, spool.points(some_points(1, 1)), spool.points(some_points(2, 1)))
-    monkeypatch.setattr(encoded, "delta_since", lambda *asked: reads.append(asked) or really(*asked))
+    monkeypatch.setattr(delta, "delta_since", lambda *asked: reads.append(asked) or really(*asked))
     members = [joined(run, since=1)[1] for _ in range(50)]
     await asyncio.gather(*(one.until(lambda one=one: one.steps == [2]) for one in members))  # type: ignore[misc]
     assert reads == [(run.pk, 1)]
@@ -191,7 +191,7 @@ async def test_a_cursor_that_was_made_up_is_a_refetch(run: Run) -> None:
 async def test_what_is_too_large_for_a_message_is_a_refetch_of_its_steps(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoded, "MAX_CHARS", 10_000)
+    monkeypatch.setattr(delta, "MAX_CHARS", 10_000)
     _, listener = joined(run)
     await listener.until(lambda: bool(listener.heard))
     await store(run, Spool().points(some_points(5, 1_000)), by=as_ingest)

@@ -11,8 +11,7 @@ import pytest
 
 from dashboard.sockets import feeds as module
 from dashboard.sockets.feeds import AGAIN, MAX_HINTS, MAX_TEXTS, Outbox
-from runs.records.deltas.delta import Delta
-from runs.records.deltas.encoded import EncodedDelta, encode
+from runs.records.deltas.delta import Delta, EncodedDelta, encode
 
 
 def a_delta(start: int, *, lines: int = 0) -> EncodedDelta:

@@ -7,8 +7,8 @@ import pytest
 
 from runs.ingest.consumer import Consumer
 from runs.models import Attempt, Node, Run
-from runs.records.points import read
 from tests.cast import Cast, make_attempt, make_node
+from tests.series import series_data
 from tests.servers import Valkey
 
 
@@ -21,7 +21,7 @@ class Stage(NamedTuple):
     consumer: Consumer
 
     def steps(self, name: str = "train/loss") -> list[int]:
-        return [step for part in read.series_data(self.run.pk, [name])["series"] for step in part["step"]]
+        return [step for part in series_data(self.run.pk, [name])["series"] for step in part["step"]]
 
 
 @pytest.fixture

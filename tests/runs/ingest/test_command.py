@@ -16,9 +16,9 @@ from django.db import connections
 
 from runs.models import Run
 from runs.records.metrics import progress
-from runs.records.points import read
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
+from tests.series import series_data
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points
 from trainyard.contract.seals import stream_key
@@ -108,4 +108,4 @@ def test_killed_again_and_again_each_point_is_there_once(
             send(attempt, node, b"".join(spool.frames[first : first + 50]))
     start()
     wait_for(lambda: redis().xlen(stream_key(0)) == 0)
-    assert [part["step"] for part in read.series_data(run.pk, ["train/loss"])["series"]] == [list(range(2, 201))]
+    assert [part["step"] for part in series_data(run.pk, ["train/loss"])["series"]] == [list(range(2, 201))]

@@ -15,10 +15,10 @@ from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.validation.records import incoming
 from runs.records.metrics import progress
 from runs.records.metrics.models import Block, DeadLetter, Producer, Segment, Series, Telemetry
-from runs.records.points import read
 from runs.records.points.charts.series import raw
 from runs.records.points.tables import merged
 from runs.values.ids import new_id
+from tests.series import series_data
 from tests.spools import Spool, packed, some_points
 from trainyard.spooling import frames as records
 
@@ -280,5 +280,5 @@ def test_the_minute_of_the_last_record_finds_the_runs_that_report() -> None:
 def test_steps_at_both_ends_of_int64_are_kept() -> None:
     low, high = -(2**63), 2**63 - 1
     hand_in(Spool().add("points", g=[[{}, ["x"], struct.pack("<2q", high, low), b"\0" * 16, b"\0" * 16]]))
-    assert read.series_data("run1", ["x"])["series"][0]["step"] == [low, high]
-    assert sum(read.series_data("run1", ["x"], points=2)["series"][0].get("count", [2])) == 2
+    assert series_data("run1", ["x"])["series"][0]["step"] == [low, high]
+    assert sum(series_data("run1", ["x"], points=2)["series"][0].get("count", [2])) == 2

@@ -12,12 +12,13 @@ from runs.ingest.consumer import Consumer
 from runs.records.logs.read import read_logs
 from runs.records.metrics import progress
 from runs.records.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
-from runs.records.points import read, store
+from runs.records.points import store
 from runs.records.points.blocks import encode_block
 from runs.records.points.tables import PointMatrix
 from runs.serving.transport import redis
 from tests.cast import make_attempt, make_node
 from tests.runs.ingest.conftest import Stage, drain
+from tests.series import series_data
 from tests.servers import Valkey
 from tests.spools import Spool, send, send_health, some_points
 from trainyard.contract.seals import CHANGED_CHANNEL, EPOCH_KEY, stream_key
@@ -95,17 +96,19 @@ class Killed(BaseException):
     """Nothing catches it."""
 
 
-class KilledBeforeAcknowledging(Consumer):
-    def _acknowledge(self, entry_ids: list[bytes]) -> None:
-        raise Killed
+def kill(entry_ids: list[bytes]) -> None:
+    raise Killed
 
 
-def test_killed_between_commit_and_acknowledge_each_point_is_there_once(stage: Stage) -> None:
+def test_killed_between_commit_and_acknowledge_each_point_is_there_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spool = Spool()
     spool.begin()
     spool.points(some_points(1, 5))
     send(stage.attempt, stage.node, spool.bytes)
-    killed = KilledBeforeAcknowledging(0, block_s=0.01)
+    killed = Consumer(0, block_s=0.01)
+    monkeypatch.setattr(killed._reader, "acknowledge", kill)
     with pytest.raises(Killed):
         drain(killed)
     killed._lock.release()
@@ -200,7 +203,7 @@ def test_points_of_an_older_attempt_are_taken_and_carry_it(stage: Stage) -> None
     send(stage.attempt, stage.node, spool.bytes)
     drain(stage.consumer)
     assert newer.fence > stage.attempt.fence
-    assert [part["attempt"] for part in read.series_data(stage.run.pk, [])["series"]] == [stage.attempt.fence]
+    assert [part["attempt"] for part in series_data(stage.run.pk, [])["series"]] == [stage.attempt.fence]
 
 
 @pytest.mark.parametrize(

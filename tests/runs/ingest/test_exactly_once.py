@@ -17,12 +17,12 @@ from django.utils import timezone
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.load.compaction import compact_run
 from runs.ingest.consumer import Consumer
 from runs.ingest.report import Gap, report_points
 from runs.models import HeldSlot, Run
 from runs.records.metrics import progress
 from runs.records.metrics.models import Producer
-from runs.records.points.compaction.compactor import compact_run
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.points import Points, difference, gathered, key_of, rows, stored_points
@@ -68,10 +68,11 @@ class Doomed(Consumer):
             raise Killed
         super()._take(entries)
 
-    def _acknowledge(self, entry_ids: Any) -> None:
+    def _store(self, entries: Any) -> Any:
+        stored = super()._store(entries)
         if self.when == "after the commit":
             raise Killed
-        super()._acknowledge(entry_ids)
+        return stored
 
 
 class Play:

@@ -10,9 +10,9 @@ from runs.ingest.consumer import Consumer, Housekeeping
 from runs.models import Run
 from runs.records.metrics import progress
 from runs.records.metrics.models import Block, Segment
-from runs.records.points import read
 from runs.records.points.compaction import compactor as compact
 from tests.cast import Cast, make_attempt, make_node
+from tests.series import series_data
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points
 
@@ -53,7 +53,7 @@ def test_small_batches_are_put_together_while_there_is_nothing_to_read(
     while Block.objects.exists():
         consumer.step()
     assert Segment.objects.exists()
-    assert read.series_data(run_id, ["train/loss"])["series"][0]["step"] == [0, 1, 2, 3]
+    assert series_data(run_id, ["train/loss"])["series"][0]["step"] == [0, 1, 2, 3]
 
 
 def test_under_load_nothing_is_compacted_until_too_much_has_come_together(

@@ -16,12 +16,13 @@ from runs.ingest.report import report_points
 from runs.models import Attempt, Node, Run
 from runs.records.metrics import progress
 from runs.records.metrics.models import DeadLetter, Series, Telemetry
-from runs.records.points import read, store
+from runs.records.points import store
 from runs.records.points.blocks import encode_block
 from runs.records.points.tables import PointMatrix
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.runs.ingest.conftest import drain
+from tests.series import series_data
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points
 from trainyard.contract.locks import lock_bytes
@@ -42,7 +43,7 @@ class Stage(NamedTuple):
         send(self.attempts[which], self.nodes[which], frames)
 
     def steps(self, which: int) -> list[int]:
-        return [step for part in read.series_data(self.run_id(which), [])["series"] for step in part["step"]]
+        return [step for part in series_data(self.run_id(which), [])["series"] for step in part["step"]]
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ attempts said is hidden, in summaries of the window as in its points.
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from runs.records.metrics.codec import Columns, numbers
+from runs.records.metrics.codec import Columns
 from runs.records.metrics.models import Segment, Series
 from runs.records.metrics.progress import cursors_of, snapshot
 from runs.records.points.charts import fetch
@@ -24,34 +24,9 @@ SEGMENTS_AT_ONCE = 16
 Axis = Literal["step", "time"]
 MEDIAN_POINTS = 400  # of longer series the median is over the means of so many windows
 MAX_DRAWN = 4096
-INTEGERS_AND_TIMES = frozenset(("step", "time", "count"))  # the columns whose numbers are all finite
 _drawn: dict[tuple[Any, ...], dict[int, list[float]]] = {}  # by series and what changes with every point
 Attempts = Literal["newest", "all"]
 Window = tuple[float | None, float | None]  # from and to, both included; None: open
-
-
-class CurveDocument(TypedDict):
-    """A curve as JSON: equally long columns, of which it has those of its kind, see Curve. Where a value is not finite
-    its word stands."""
-
-    name: str
-    labels: dict[str, str]
-    attempt: int
-    kind: Literal["raw", "buckets"]
-    step: list[int]
-    time: list[float]
-    value: NotRequired[list[float | str]]
-    min: NotRequired[list[float | str]]
-    max: NotRequired[list[float | str]]
-    mean: NotRequired[list[float | str]]
-    last: NotRequired[list[float | str]]
-    count: NotRequired[list[int]]
-    num_nan: NotRequired[list[int]]
-
-
-class SeriesData(TypedDict):
-    cursor: int
-    series: list[CurveDocument]
 
 
 def last_of(row: Series) -> float | str | None:
@@ -134,34 +109,6 @@ def raw(
                 for columns in stream(run_id, span):
                     drawn = {"step": columns.steps, "time": columns.times, "value": columns.values}
                     yield Curve(run_id, row.name, row.labels, span.place[1], "raw", drawn, is_superseded)
-
-
-def series_data(
-    run_id: str,
-    names: Sequence[str],
-    labels: dict[str, str] | None = None,
-    x: Axis = "step",
-    start: float | None = None,
-    end: float | None = None,
-    points: int = 1500,
-) -> SeriesData:
-    """Return the points of the named series between start and end as JSON has them: see curves().
-
-    The answer is what was committed up to its ``cursor``, so that deltas after the cursor continue it without a hole
-    and without a double.
-    """
-    cursors, found = curves({run_id: (start, end)}, names, labels, x, points)
-    return {"cursor": cursors[run_id], "series": [document(curve) for curve in found]}
-
-
-def document(curve: Curve) -> CurveDocument:
-    """Return the curve as JSON has it."""
-    columns = {
-        name: column.tolist() if name in INTEGERS_AND_TIMES else numbers(column)
-        for name, column in curve.columns.items()
-    }
-    head = {"name": curve.name, "labels": curve.labels, "attempt": curve.attempt, "kind": curve.kind}
-    return cast(CurveDocument, head | columns)  # which columns there are depends on the kind
 
 
 def sparklines(run_ids: Sequence[str], name: str, points: int) -> dict[str, list[float]]:
@@ -290,10 +237,8 @@ def _arriving(span: Span) -> Iterator[tuple[int, list[Part]]]:
     for start in range(0, len(known), SEGMENTS_AT_ONCE):
         some = known[start : start + SEGMENTS_AT_ONCE]
         later = known[start + SEGMENTS_AT_ONCE : start + SEGMENTS_AT_ONCE + 1]
-        yield later[0][1] if later else fetch.MAX_STEP + 1, _read([pk for pk, _ in some])
+        rows = Segment.objects.filter(pk__in=[pk for pk, _ in some])
+        parts = [(row.cursor, row.pk, columns) for row, columns in decoded(rows)]
+        yield later[0][1] if later else fetch.MAX_STEP + 1, parts
     if not known:
         yield fetch.MAX_STEP + 1, []
-
-
-def _read(ids: Sequence[int]) -> list[Part]:
-    return [(row.cursor, row.pk, columns) for row, columns in decoded(Segment.objects.filter(pk__in=ids))]

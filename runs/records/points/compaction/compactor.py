@@ -81,14 +81,6 @@ class Compactor:
             pending.num_batches > BEHIND_BATCHES for pending in due
         )
 
-    def finish(self) -> None:
-        """Compact everything that is stored, however young: for bulk loads, backups and tests."""
-        for run_id in list(self._known()):
-            cursor = Telemetry.objects.filter(pk=run_id).values_list("cursor", flat=True).first()
-            if cursor is not None:
-                compact_run(run_id, cursor, is_quiet=True)
-        self._pending = {}
-
     def _known(self) -> dict[str, _Pending]:
         if self._pending is None:
             self._pending = {}
@@ -137,14 +129,6 @@ class Compactor:
         while pending.marks and pending.marks[0][1] <= bound:
             pending.marks.popleft()
         pending.num_batches = pending.num_points = 0
-
-
-def compact_run(run_id: str, bound: int, *, is_quiet: bool) -> None:
-    """Compact all that the run has up to cursor ``bound``. Raises RunGone."""
-    while fold_blocks(run_id, bound):
-        pass
-    while seal(run_id, bound, is_quiet=is_quiet) or fold_lines(run_id, bound, is_quiet=is_quiet):
-        pass
 
 
 def _waiting() -> list[tuple[str, int, int]]:

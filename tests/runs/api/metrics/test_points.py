@@ -17,6 +17,7 @@ from runs.records.metrics.models import Producer
 from runs.records.points import read
 from tests.cast import Cast
 from tests.runs.api.conftest import Api
+from tests.series import series_data
 from tests.spools import Spool, some_points
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.usefixtures("valkey")]
@@ -62,7 +63,7 @@ def test_points_are_stored_and_the_watermark_answered(post: Post, run: Run) -> N
         {"watermark": 1},
     )
     assert post(2, point(3), end=True) == (200, {"watermark": 2})
-    loss = read.series_data(run.pk, ["loss"])["series"]
+    loss = series_data(run.pk, ["loss"])["series"]
     assert [part["value"] for part in loss] == [[1.0, "NaN", 1.0]]
     assert loss[0]["time"][1] == 5.0
     row = Producer.objects.get()
@@ -72,7 +73,7 @@ def test_points_are_stored_and_the_watermark_answered(post: Post, run: Run) -> N
 def test_the_same_batch_again_changes_nothing(post: Post, run: Run) -> None:
     for _ in range(3):
         assert post(1, point(1)) == (200, {"watermark": 1})
-    assert read.series_data(run.pk, ["loss"])["series"][0]["step"] == [1]
+    assert series_data(run.pk, ["loss"])["series"][0]["step"] == [1]
 
 
 def test_a_batch_behind_a_gap_is_refused_and_told_what_is_expected(post: Post, run: Run) -> None:
@@ -86,7 +87,7 @@ def test_the_name_of_a_rank_cannot_be_taken(post: Post, run: Run) -> None:
     spool = Spool(PRODUCER)
     commit(run.pk, fence=1, source=Source("node1", "node-a"), batch=incoming(spool.points(some_points(1, 1))))
     assert post(2, point(5))[0] == 409
-    assert read.series_data(run.pk, ["loss"])["series"] == []
+    assert series_data(run.pk, ["loss"])["series"] == []
 
 
 def test_a_rank_cannot_take_the_name_of_a_rest_producer(post: Post, run: Run) -> None:
@@ -156,9 +157,9 @@ def test_a_bad_point_is_named_with_its_value_and_nothing_of_its_batch_is_lost(
     (error, *_) = problem["errors"]
     assert error["path"].startswith(path) and words in error["message"]
     assert len(json.dumps(problem)) < 2_000, "not everything that was sent is said again"
-    assert read.series_data(run.pk, [])["series"] == []
+    assert series_data(run.pk, [])["series"] == []
     assert post(1, point(1), point(2), point(3)) == (200, {"watermark": 1})
-    assert read.series_data(run.pk, ["loss"])["series"][0]["step"] == [1, 2, 3]
+    assert series_data(run.pk, ["loss"])["series"][0]["step"] == [1, 2, 3]
 
 
 def test_too_many_points_are_refused_and_fewer_are_stored(post: Post, run: Run) -> None:

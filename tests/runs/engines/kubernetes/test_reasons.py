@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from runs.causes.allocations import EndKind
-from runs.engines.kubernetes.documents import Condition, Event, Job, Pod, Workload
+from runs.engines.kubernetes.documents import Condition, Job, Notice, Pod, Workload
 from runs.engines.kubernetes.jobs import end_to_record, job_of, orphans, pods_by_attempt
 from runs.engines.kubernetes.reasons import (
     end_of,
@@ -101,8 +101,8 @@ def test_why_a_pod_waits(status: dict[str, Any], sentence: str) -> None:
     assert why_pod_waits(pod(**status)).sentence == sentence
 
 
-def event(reason: str, message: str) -> Event:
-    return msgspec.convert({"involvedObject": {}, "reason": reason, "message": message}, Event)
+def event(reason: str, message: str) -> Notice:
+    return msgspec.convert({"involvedObject": {}, "reason": reason, "message": message}, Notice)
 
 
 def test_a_volume_that_is_not_mounted_is_named() -> None:

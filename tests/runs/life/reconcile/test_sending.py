@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from runs.ingest.rounds import AttemptDone, IngestEntry, Senders
+from runs.ingest.rounds import IngestEntry, Over, Senders
 from runs.presenting.runs import run_documents
 from runs.records.metrics.models import Telemetry
 from tests.runs.life.reconcile.conftest import Yard
@@ -86,5 +86,5 @@ def test_records_that_come_after_the_last_one_are_dropped(yard: Yard) -> None:
     entry = IngestEntry(b"1-1", node.pk, yard.run.pk, attempt.pk, attempt.fence, b"", seals.mac(node.key, scope, b""))
     assert Senders().opened(entry)
     say_output(yard, is_done=True)
-    with pytest.raises(AttemptDone):
+    with pytest.raises(Over):
         Senders().opened(entry)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runs.records.deltas import encoded
+from runs.records.deltas import delta
 from runs.records.logs import search as log_search
 from runs.records.logs import windows as log_windows
 from runs.records.logs.chunks import Places
@@ -220,7 +220,7 @@ def test_changes_since_any_cursor_are_exact_after_compaction(writer: Writer) -> 
     fold_lines("run1", writer.cursor, is_quiet=True)
     counts = [len(ids) for ids in writer.batches]
     for cursor in range(writer.cursor + 1):
-        assert len(encoded.delta_since("run1", cursor).lines) == sum(counts[cursor:])
+        assert len(delta.delta_since("run1", cursor).lines) == sum(counts[cursor:])
 
 
 def test_all_of_it_is_put_together_in_the_end(writer: Writer) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from django.db import connections
 
+from benchmarks.load.compaction import compact_now
 from runs.records.metrics import erase
 from runs.records.metrics.codec import Columns
 from runs.records.metrics.models import (
@@ -22,8 +23,7 @@ from runs.records.metrics.models import (
     Telemetry,
 )
 from runs.records.points import read, store
-from runs.records.points.compaction.compactor import Compactor
-from tests.series import write_points
+from tests.series import series_data, write_points
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -52,7 +52,7 @@ def left() -> dict[str, int]:
 
 def test_a_small_run_is_gone_at_once() -> None:
     fill("run1")
-    Compactor().finish()
+    compact_now()
     fill("run2")
     kept = Segment.objects.filter(series__run_id="run2").count()
     erase.delete_run_data("run1")
@@ -65,13 +65,13 @@ def test_a_small_run_is_gone_at_once() -> None:
 
 def test_a_large_run_is_out_of_sight_at_once_and_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     fill("run1")
-    Compactor().finish()
+    compact_now()
     monkeypatch.setattr(erase, "AT_ONCE_S", 0.0)
     monkeypatch.setattr(erase, "ROWS", 1)
     erase.delete_run_data("run1")
     assert Segment.objects.exists()
     assert read.series_list("run1") == []
-    assert read.series_data("run1", []) == {"cursor": 0, "series": []}
+    assert series_data("run1", []) == {"cursor": 0, "series": []}
     assert read.sparklines(["run1"], "a", 10) == {}
     numbers = []
     while erase.sweep(0.0):

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.load.compaction import compact_run
 from runs.records.metrics.codec import Columns
 from runs.records.metrics.models import Axis as AxisRow
 from runs.records.metrics.models import Block, Level, Segment, Series, Telemetry
 from runs.records.points import segments, store
 from runs.records.points.charts.series import Attempts, Axis, Curve, curves, raw
 from runs.records.points.compaction import levels, pyramid, sealing
-from runs.records.points.compaction.compactor import compact_run
 from runs.records.points.read import series_list
 from tests.series import write_points
 

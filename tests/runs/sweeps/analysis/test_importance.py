@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runs.sweeps.analysis.best import SpaceField
+from runs.sweeps.analysis.best import SpaceField, TrialPoint
 from runs.sweeps.analysis.importance import Boxes, fanova_shares, importance
-from tests.sweep_trials import Trial, trial
+from tests.sweep_trials import trial
 
 UNIT = np.ones(2)
 QUARTERS = (
@@ -43,12 +43,12 @@ def test_a_constant_tree_says_nothing() -> None:
 
 SPACE = [
     SpaceField("train.learning_rate", 1e-4, 1e-1, is_log=True),
-    SpaceField("model.width", 16, 256, is_whole=True),
+    SpaceField("model.width", 16, 256),
     SpaceField("train.optimizer", choices=("adam", "sgd")),
 ]
 
 
-def some(num: int) -> list[Trial]:
+def some(num: int) -> list[TrialPoint]:
     """Three quarters of the variance by the logarithm of the learning rate, a quarter by the width, none by the other:
     of a uniform field the variance is that of its factor's square."""
     chance = np.random.default_rng(1)

@@ -7,10 +7,11 @@ import pytest
 
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
-from runs.records.deltas import encoded
+from runs.records.deltas import delta
 from runs.records.metrics import erase, progress
 from runs.records.metrics.models import Segment
 from runs.records.points import read
+from tests.series import series_data
 from tests.spools import Point, Spool, some_points
 
 pytestmark = pytest.mark.django_db(databases="__all__")
@@ -22,14 +23,14 @@ def store(points: list[Point], *, attempt: int = 1, spool: Spool | None = None, 
 
 
 def only(**query: Any) -> dict[str, Any]:
-    series = read.series_data("run1", ["x"], **query)["series"]
+    series = series_data("run1", ["x"], **query)["series"]
     assert len(series) == 1
     return dict(series[0])
 
 
 def test_few_points_come_as_they_were_logged() -> None:
     store(some_points(1, 3))
-    assert read.series_data("run1", ["x"]) == {
+    assert series_data("run1", ["x"]) == {
         "cursor": 1,
         "series": [
             {
@@ -89,7 +90,7 @@ def test_a_window_has_both_its_ends() -> None:
     assert only(start=10, end=12)["step"] == [10, 11, 12]
     assert only(x="time", start=1010.0, end=1011.0)["step"] == [10, 11]
     assert sum(only(start=10, end=59, points=7)["count"]) == 50
-    assert read.series_data("run1", ["x"], start=200)["series"] == []
+    assert series_data("run1", ["x"], start=200)["series"] == []
 
 
 def test_from_its_first_step_on_a_newer_attempt_hides_the_older() -> None:
@@ -97,10 +98,10 @@ def test_from_its_first_step_on_a_newer_attempt_hides_the_older() -> None:
     store(some_points(1, 10), attempt=1, spool=old)
     store([(6, 2000.0, -6.0), (7, 2001.0, -7.0)], attempt=2, spool=new)
     store(some_points(11, 3), attempt=1, spool=old)
-    series = read.series_data("run1", ["x"])["series"]
+    series = series_data("run1", ["x"])["series"]
     assert [(part["attempt"], part["step"]) for part in series] == [(1, [1, 2, 3, 4, 5]), (2, [6, 7])]
     # The newer attempt hides them in a window in which it has no point itself, too.
-    assert read.series_data("run1", ["x"], start=9)["series"] == []
+    assert series_data("run1", ["x"], start=9)["series"] == []
     # What it hides counts in no figure either.
     (item,) = read.series_list("run1")
     assert (item["count"], item["min"], item["max"], item["last"]) == (7, -7.0, 5.0, -7.0)
@@ -129,13 +130,13 @@ def test_what_is_not_finite_travels_as_words() -> None:
 def test_labels_choose_the_series_that_have_them() -> None:
     store([(1, 1.0, 1.0)], gpu="0", node="a")
     store([(1, 1.0, 2.0)], gpu="1", node="a")
-    assert [part["value"] for part in read.series_data("run1", ["x"], {"gpu": "1"})["series"]] == [[2.0]]
-    assert len(read.series_data("run1", ["x"], {"node": "a"})["series"]) == 2
-    assert len(read.series_data("run1", [])["series"]) == 2
+    assert [part["value"] for part in series_data("run1", ["x"], {"gpu": "1"})["series"]] == [[2.0]]
+    assert len(series_data("run1", ["x"], {"node": "a"})["series"]) == 2
+    assert len(series_data("run1", [])["series"]) == 2
 
 
 def test_a_run_without_points_has_none() -> None:
-    assert read.series_data("nothing", ["x"]) == {"cursor": 0, "series": []}
+    assert series_data("nothing", ["x"]) == {"cursor": 0, "series": []}
     assert read.sparklines(["nothing"], "x", 10) == {}
     assert read.summaries(["nothing"]) == {"nothing": {}}
     assert progress.telemetry(["nothing"])["nothing"].step is None
@@ -159,22 +160,22 @@ def test_summaries_put_labels_together() -> None:
 def test_what_came_after_a_cursor_continues_what_was_read_before_it() -> None:
     spool = Spool()
     store(some_points(1, 2), spool=spool)
-    cursor = read.series_data("run1", ["x"])["cursor"]
+    cursor = series_data("run1", ["x"])["cursor"]
     store(some_points(3, 2), spool=spool)
-    assert encoded.delta_since("run1", cursor).series == [
+    assert delta.delta_since("run1", cursor).series == [
         {"name": "x", "labels": {}, "attempt": 1, "step": [3, 4], "time": [1003.0, 1004.0], "value": [3.0, 4.0]}
     ]
-    assert encoded.delta_since("run1", cursor + 1).series == []
+    assert delta.delta_since("run1", cursor + 1).series == []
 
 
 def test_too_much_after_a_cursor_is_read_again_instead() -> None:
     spool = Spool()
     store(some_points(1, 2), spool=spool)
     store(some_points(3, 20_001), spool=spool)
-    assert encoded.delta_since("run1", 1).messages() == [
+    assert delta.delta_since("run1", 1).messages() == [
         {"type": "refetch", "from": 1, "cursor": 2, "steps": [3, 20_003]}
     ]
-    assert encoded.delta_since("run1", 99).refetch
+    assert delta.delta_since("run1", 99).refetch
 
 
 def test_a_deleted_run_leaves_nothing() -> None:

@@ -8,7 +8,8 @@ import pytest
 from django.conf import settings
 from django.db import transaction
 
-from runs.records.deltas import encoded
+from benchmarks.load.compaction import compact_now
+from runs.records.deltas import delta
 from runs.records.metrics import erase
 from runs.records.metrics.bulk import RunGone
 from runs.records.metrics.codec import Columns
@@ -96,15 +97,15 @@ def test_what_is_young_stays_for_clients_that_catch_up(writer: Writer, clock: Cl
     bound = Telemetry.objects.get().compacted_cursor
     assert 0 < bound <= 30
     assert set(Block.objects.values_list("cursor", flat=True)) == set(range(bound + 1, 71))
-    assert encoded.delta_since("run1", bound - 1).refetch
-    assert [column["step"] for column in encoded.delta_since("run1", 69).series] == [[138, 139]] * 3
+    assert delta.delta_since("run1", bound - 1).refetch
+    assert [column["step"] for column in delta.delta_since("run1", 69).series] == [[138, 139]] * 3
     assert writer.steps() == list(range(140))
 
 
 def test_full_segments_are_sealed_and_what_is_left_waits(writer: Writer) -> None:
     for _ in range(11):
         writer.write(2000)
-    Compactor().finish()
+    compact_now()
     sealed = Segment.objects.filter(is_sealed=True)
     assert {row.count for row in sealed} == {16_384}
     assert {row.count for row in Segment.objects.filter(is_sealed=False)} == {22_000 - 16_384}
@@ -118,7 +119,7 @@ def test_a_large_segment_in_order_is_sealed_as_it_lies(writer: Writer) -> None:
     writer.write(16_384)
     writer.write(10_000)
     before = list(Segment.objects.order_by("pk").values_list("pk", "data"))
-    Compactor().finish()
+    compact_now()
     assert list(Segment.objects.order_by("pk").values_list("pk", "data")) == before
     assert all(row.is_sealed and row.base == 6 for row in Segment.objects.all())
 
@@ -200,10 +201,10 @@ def test_who_is_killed_in_the_middle_leaves_what_was_before(
     with monkeypatch.context() as patch:
         patch.setattr(sealing, place, killed)
         with pytest.raises(Killed), transaction.atomic(using=settings.METRICS_DATABASE):
-            Compactor().finish()
+            compact_now()
     assert writer.steps() == list(range(34_389))
     assert not Segment.objects.filter(is_sealed=True).exists()
-    Compactor().finish()
+    compact_now()
     assert writer.steps() == list(range(34_389))
 
 
