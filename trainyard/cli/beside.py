@@ -17,7 +17,8 @@ from trainyard.cli.screen import Screen
 from trainyard.contract.base import JsonObject
 from trainyard.contract.sessions import CHANNEL, FRAME_BYTES, SIZE, FrameKind, SessionEnd, SessionWish
 from trainyard.contract.statuses import FINAL
-from trainyard.rest.client import Client
+from trainyard.rest.answers import OpenedApp
+from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError
 from trainyard.rest.session import Session, opened
 from trainyard.spec import ScriptSpec, merge, parse_spec
@@ -128,7 +129,7 @@ def notebook(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
     deadline = time.monotonic() + arguments.timeout
     while True:
         try:
-            opened = client.open_app(run)
+            opened = client.call("POST", f"runs/{quoted(run)}/apps", OpenedApp, json={})
             break
         except ApiError as error:
             if error.status != CONFLICT or client.run(run)["status"] in FINAL or time.monotonic() > deadline:

@@ -6,8 +6,8 @@ import time
 from trainyard.cli.screen import Screen, ago, figure, size
 from trainyard.contract.answers import people as data_answers
 from trainyard.rest import answers
-from trainyard.rest.client import Client
-from trainyard.rest.connection import ApiError
+from trainyard.rest.client import Client, quoted
+from trainyard.rest.connection import ApiError, given
 
 SOURCES = ("text", "jsonl", "npz", "csv", "parquet", "images")
 POLL_S = 0.5
@@ -23,16 +23,9 @@ def datasets(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
 
 def add(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     options = {name: getattr(arguments, name) for name in ("target", "text_field", "image_size")}
-    made = client.add_dataset(
-        {
-            "name": arguments.name,
-            "source": arguments.source,
-            "location": arguments.location,
-            "project": arguments.project,
-            "cluster": arguments.cluster,
-            "options": {name: value for name, value in options.items() if value is not None},
-        }
-    )
+    asked = {name: getattr(arguments, name) for name in ("name", "source", "location", "project", "cluster")}
+    asked["options"] = given(options)
+    made = client.call("POST", "datasets", answers.DatasetWithFacts, json=asked)
     print(made["id"], flush=True)
     return 0 if not arguments.wait else _waited(client, made, screen)
 
@@ -62,11 +55,12 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 
 
 def check(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    return _waited(client, client.check_dataset(_find(client, arguments)["id"]), screen)
+    place = f"datasets/{quoted(_find(client, arguments)['id'])}/check"
+    return _waited(client, client.call("POST", place, answers.DatasetWithFacts, json={}), screen)
 
 
 def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    client.delete_dataset(_find(client, arguments)["id"])
+    client.call("DELETE", f"datasets/{quoted(_find(client, arguments)['id'])}", answers.Empty)
     screen.say(f"{arguments.name} is forgotten; its files are where they were.")
     return 0
 

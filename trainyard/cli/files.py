@@ -12,11 +12,12 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 from trainyard.cli.screen import Screen, ago, size
 from trainyard.contract.statuses import FINAL
 from trainyard.rest import answers
-from trainyard.rest.client import Client
+from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError, Unreachable
 
 MAX_PATH = 1_000
@@ -30,7 +31,11 @@ class BadPath(OSError):
 
 
 def files(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    listed = client.send_leftovers(arguments.id) if arguments.send else client.file_list(arguments.id)
+    if arguments.send:
+        place = f"runs/{quoted(arguments.id)}/leftovers"
+        listed = client.call("POST", place, answers.FileList, json={"decision": "upload"})
+    else:
+        listed = client.file_list(arguments.id)
     if arguments.json:
         screen.json(listed)
         return 0
@@ -133,9 +138,11 @@ def _fetch(client: Client, run: str, path: str, part: Path, note: Path) -> None:
     if part.is_file() and not part.is_symlink() and note.is_file():
         tag = str(json.loads(note.read_text() or "{}").get("tag") or "")
         first = part.stat().st_size if tag else 0
+    headers = {"Range": f"bytes={first}-", "If-Range": tag} if first else {}
+    headers["Accept-Encoding"] = "identity"
     try:
-        with client.file(run, path, first, tag) as response:
-            is_more = response.status_code == 206
+        with client.open(f"runs/{quoted(run)}/files/{quote(path)}", headers) as response:
+            is_more = response.status_code == 206  # else all of it comes, since the file is not the one of the tag
             note.write_text(json.dumps({"tag": response.headers.get("ETag", "")}))
             with _opened(part, anew=not is_more) as file:
                 for chunk in response.iter_bytes():

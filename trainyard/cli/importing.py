@@ -2,6 +2,7 @@
 as event files."""
 
 import argparse
+import json
 import re
 import time
 from collections import Counter
@@ -23,7 +24,7 @@ from trainyard.doors.importing import ForeignRun, Imported, send
 from trainyard.doors.tensorboard import exporting as events
 from trainyard.doors.tensorboard import importing as tensorboard
 from trainyard.rest import answers
-from trainyard.rest.client import Client
+from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.sdk import sync
 from trainyard.sdk.sync import Stuck
@@ -266,6 +267,7 @@ class Export:
         self.run, self.folder = run, folder
         self.counts: Counter[str] = Counter(dict.fromkeys(KEPT, 0))
         self._client, self._files = client, files
+        self._media = f"runs/{quoted(run['id'])}/media"
         self._at = datetime.fromisoformat(run["created_at"]).timestamp()
         self._open: dict[Path, events.EventFile] = {}
 
@@ -279,11 +281,12 @@ class Export:
             file, name = self._file(labels_of(row["labels"])), re.sub(r"^'(?=[=+@-])", "", row["name"])
             file.add(name, int(row["step"]), float(row["time"]), events.scalar(float(row["value"])))
             self.counts["points"] += 1
-        for one in self._client.media(self.run["id"]):
+        for one in self._client.pages(self._media, answers.MediaName):
             labels = dict(one["labels"])
             index = labels.pop("index", None)
             tag, file = one["name"] if index is None else f"{one['name']}/{index}", self._file(labels)
-            listed = self._client.media_steps(self.run["id"], one["name"], one["labels"])
+            query = {"name": one["name"], "labels": json.dumps(one["labels"])}
+            listed = self._client.call("GET", f"{self._media}/steps", answers.MediaSteps, params=query)
             if listed["thinned"]:
                 self.counts[f"{one['name']} has more than 2,000 steps, of which an even choice is written"] += 1
             for item in listed["items"]:
@@ -291,14 +294,14 @@ class Export:
                     file.add(tag, item["step"], item["time"], value)
 
     def _medium(self, item: answers.MediaStep) -> bytes:
-        run, meta = self.run["id"], item["meta"]
         if item["kind"] not in ("image", "text", "histogram"):
             self.counts[f"media of the kind {item['kind']}"] += 1
             return b""
         self.counts["media"] += 1
         if item["kind"] == "image":
-            return events.image(meta["width"], meta["height"], self._client.medium_file(run, item["id"]))
-        medium = self._client.medium(run, item["id"])
+            data = self._client.whole(f"{self._media}/{item['id']}/file")
+            return events.image(item["meta"]["width"], item["meta"]["height"], data)
+        medium = self._client.call("GET", f"{self._media}/{item['id']}", answers.Medium)
         if (found := medium.get("histogram")) is not None:
             return events.histogram(found["edges"], found["counts"])
         return events.text(medium.get("text") or "")

@@ -14,6 +14,7 @@ from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.facts import TimeDocument
 from trainyard.formats.figures import between, duration, percent, rate, scaled, seconds
 from trainyard.grouping import grouped
+from trainyard.rest.answers import Plans
 from trainyard.rest.client import Client
 
 SHOWN_S = 0.5  # a shorter part of a run's time is left out
@@ -190,7 +191,7 @@ STEP_PARTS: tuple[facts.StepPart, ...] = get_args(facts.StepPart)
 
 def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     document, _, _ = read_spec(arguments)
-    answer = client.plan(document, count=arguments.count)
+    answer = client.call("POST", "plans", Plans, params={"count": arguments.count}, json=document)
     if arguments.json:
         screen.json(answer)
         return 0

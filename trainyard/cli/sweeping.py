@@ -15,14 +15,16 @@ import yaml
 from trainyard.cli.launching import overrides_of, read_spec, send_code
 from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span, speaks_json
 from trainyard.contract.answers import sweeps as sweep_answers
-from trainyard.contract.base import JsonObject
+from trainyard.contract.answers.runs import Run
+from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
 from trainyard.formats.figures import number, percent
 from trainyard.interchange.optuna_storage import read_study, write_study
-from trainyard.interchange.study import renamed
+from trainyard.interchange.study import Study, renamed
 from trainyard.interchange.wandb_sweeps import translate as translated
 from trainyard.interchange.warm_start import warm_start
-from trainyard.rest.client import SUBMIT_S, Client
+from trainyard.rest.answers import Named
+from trainyard.rest.client import SUBMIT_S, Client, quoted
 from trainyard.rest.connection import ApiError
 from trainyard.spec import Problem, ScriptSpec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document
@@ -89,7 +91,8 @@ def with_start(words: list[str]) -> list[str]:
 def start(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     document = _with_code(client, *_document(arguments.file), screen)
     if arguments.preview:
-        return _preview(client.preview_sweep(document), screen)
+        found = client.call("POST", "sweeps/preview", sweep_answers.SweepPreview, json=document, timeout=SUBMIT_S)
+        return _preview(found, screen)
     sweep = client.start_sweep(document)
     print(sweep["id"], flush=True)
     if not arguments.wait:
@@ -233,7 +236,7 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 
 def _show_importance(client: Client, sweep: str, screen: Screen) -> None:
     try:
-        found = client.sweep_importance(sweep)
+        found = client.call("GET", f"sweeps/{quoted(sweep)}/importance", sweep_answers.Importance)
     except ApiError as error:
         if error.status == 404:  # an older server does not know it
             return
@@ -266,18 +269,22 @@ def act(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 
 
 def try_parameters(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    print(client.add_trial(arguments.id, overrides_of(arguments.overrides))["trials"][-1]["number"], flush=True)
+    asked = {"parameters": overrides_of(arguments.overrides)}
+    sweep = client.call("POST", f"sweeps/{quoted(arguments.id)}/trials", sweep_answers.Sweep, json=asked)
+    print(sweep["trials"][-1]["number"], flush=True)
     return 0
 
 
 def promote(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    client.promote_trial(arguments.id, arguments.number)
+    client.call("POST", f"{_trial(arguments)}/promote", sweep_answers.Sweep, json={})
     screen.say(f"trial {arguments.number} goes on")
     return 0
 
 
 def launch(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    for run in client.launch_trial(arguments.id, arguments.trial, arguments.seeds)["runs"]:
+    asked = {"number": arguments.trial, "seeds": arguments.seeds}
+    made = client.call("POST", f"sweeps/{quoted(arguments.id)}/launch", sweep_answers.Launched, json=asked)
+    for run in made["runs"]:
         print(run, flush=True)
     return 0
 
@@ -343,14 +350,16 @@ def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) 
         return 0
     if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
         document = merge(document, {"base.task.code": send_code(client, spec, folder, screen)})
-    print(client.import_sweep(document, study)["id"], flush=True)
+    asked = {"sweep": document, "study": to_builtins(study)}
+    print(client.call("POST", "sweeps/import", Named, json=asked, timeout=SUBMIT_S)["id"], flush=True)
     num = len(study.trials)
     screen.say(f"{num:,} {'trial' if num == 1 else 'trials'} of {study.name} taken over; {arguments.trials:,} to come.")
     return 0
 
 
 def export_sweep(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    study = renamed(client.sweep_study(arguments.id), {path: name for name, path in names_of(arguments.map).items()})
+    document = client.call("GET", f"sweeps/{quoted(arguments.id)}/study", Study, timeout=SUBMIT_S)
+    study = renamed(convert(document, Study), {path: name for name, path in names_of(arguments.map).items()})
     if arguments.study:
         study = msgspec.structs.replace(study, name=arguments.study)
     write_study(arguments.storage, study)
@@ -369,8 +378,12 @@ def translate(client: Client | None, arguments: argparse.Namespace, screen: Scre
 
 
 def replay(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    print(client.replay(arguments.id, arguments.number)["id"], flush=True)
+    print(client.call("POST", f"{_trial(arguments)}/replay", Run)["id"], flush=True)
     return 0
+
+
+def _trial(arguments: argparse.Namespace) -> str:
+    return f"sweeps/{quoted(arguments.id)}/trials/{arguments.number}"
 
 
 def names_of(pairs: list[str]) -> dict[str, str]:

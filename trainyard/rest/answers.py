@@ -25,11 +25,6 @@ class Empty(TypedDict):
     """An answer of which nothing is read."""
 
 
-class MadeSweep(TypedDict):
-    id: str
-    name: str
-
-
 class Consequence(TypedDict):
     sentence: str
     node: str
@@ -203,10 +198,6 @@ class NewToken(TypedDict):
     expires_at: NotRequired[str | None]
 
 
-class Me(TypedDict):
-    username: str
-
-
 class Rates(TypedDict):
     is_measured: bool
     run: str | None  # the benchmark that measured them, where one sees it
@@ -234,7 +225,9 @@ class LocalProcess(TypedDict):
     is_replaced: bool
 
 
-class Project(TypedDict):
+class Named(TypedDict):
+    """An answer of which only that is read."""
+
     id: str
     name: str
 
@@ -246,21 +239,3 @@ class LocalRunBody(TypedDict):
     script: str
     host: str
     processes: dict[str, LocalProcess]
-
-
-class DatasetBody(TypedDict):
-    name: str
-    source: str
-    location: str
-    project: str
-    cluster: str
-    options: dict[str, str | int]
-
-
-class VerbBody(TypedDict, total=False):
-    """Body of a verb of a run: ``overrides`` of the spec by dotted path, the ``step`` to continue from, the ``project``
-    to move to."""
-
-    overrides: JsonObject
-    step: int | None
-    project: str

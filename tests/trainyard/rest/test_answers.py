@@ -36,7 +36,6 @@ ANSWERS = [
     ("get", "/clusters", answers.Page[machine_answers.Cluster]),
     ("get", "/nodes", answers.Page[machine_answers.Node]),
     ("post", "/tokens", answers.NewToken),
-    ("get", "/me", answers.Me),
     ("post", "/plans", answers.Plans),
 ]
 
