@@ -23,26 +23,24 @@ COLOURS = {"ok": "green", "warn": "amber", "fail": "red"}
 NODE_VERBS = {"drain": "give a node no new runs; elastic ones leave it", "enable": "give a drained node new runs again"}
 
 
-def act_on_run(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    return _said(client.act(arguments.id, arguments.command), screen)
+def act_on_run(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    _said(client.act(arguments.id, arguments.command), screen)
 
 
-def _said(run: run_answers.Run, screen: Screen) -> int:
+def _said(run: run_answers.Run, screen: Screen) -> None:
     screen.say(f"{run['name']} is {run['status']}. {run['reason']['sentence']}".strip())
-    return 0
 
 
-def resize(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    return _said(client.act(arguments.id, "resize", nodes=arguments.nodes), screen)
+def resize(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    _said(client.act(arguments.id, "resize", nodes=arguments.nodes), screen)
 
 
-def move(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def move(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     run = client.act(arguments.id, "move", project=arguments.project)
     screen.say(f"{run['name']} is in project {run['project']}.")
-    return 0
 
 
-def trace(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def trace(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     asked = {"steps": arguments.steps, "ranks": arguments.rank or "all"}
     traced = client.call("POST", f"runs/{quoted(arguments.id)}/trace", answers.Traced, json=asked)
     first, last, ranks = traced["first_step"], traced["last_step"], traced["ranks"]
@@ -50,41 +48,36 @@ def trace(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     screen.say(f"{steps} traced on {'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks))}.")
     for rank in ranks:
         screen.line(f"traces/step-{first}.rank-{rank}.json.gz")
-    return 0
 
 
-def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     client.call("DELETE", f"runs/{quoted(arguments.id)}", answers.Empty)
     screen.say(f"{arguments.id} is deleted.")
-    return 0
 
 
-def act_on_node(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def act_on_node(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     named = [node["id"] for node in client.nodes() if arguments.node in (node["name"], node["id"])]
     if not named:
         raise ApiError(404, f"there is no node {arguments.node}", [])
     client.call("POST", f"nodes/{quoted(named[0])}/{arguments.command}", machine_answers.Node, json={})
     screen.say(f"{arguments.node} {'takes no new runs' if arguments.command == 'drain' else 'takes runs again'}.")
-    return 0
 
 
-def create_token(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def create_token(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     made = client.create_token(arguments.name, arguments.expires)
     ends = f" It ends at {made['expires_at']}." if made.get("expires_at") else ""
     screen.say(f"This is shown once; whoever has it acts as you.{ends}")
     screen.line(made["token"])
-    return 0
 
 
-def exclude_node(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def exclude_node(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     run = client.act(arguments.id, "exclude-node", node=arguments.node)
     screen.say(f"{run['name']} goes on without {arguments.node}. {run['reason']['sentence']}".strip())
-    return 0
 
 
-def rewind(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def rewind(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     first, last = arguments.skip
-    return _said(client.act(arguments.id, "rewind", to=arguments.to, first=first, last=last), screen)
+    _said(client.act(arguments.id, "rewind", to=arguments.to, first=first, last=last), screen)
 
 
 def preflight(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

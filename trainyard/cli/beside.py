@@ -121,7 +121,7 @@ LOOK_EVERY_S = 1.0
 CONFLICT = 409  # it does not run yet
 
 
-def notebook(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def notebook(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     """Open the notebook of a run, of a new one where none is named."""
     run = arguments.id or _launched(client, arguments, screen)
     if not arguments.id:
@@ -138,7 +138,6 @@ def notebook(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
     screen.say(f"Open within {opened['expires_in_s']} s, once: {opened['url']}")
     if arguments.browser:
         webbrowser.open(opened["url"])
-    return 0
 
 
 def _launched(client: Client, arguments: argparse.Namespace, screen: Screen) -> str:

@@ -14,11 +14,11 @@ POLL_S = 0.5
 MAX_SHOWN = 30  # columns and classes on the terminal; --json has all
 
 
-def datasets(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def datasets(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = list(client.datasets(project=arguments.project))
     titles = ("name", "source", "state", "rows", "size", "project", "cluster", "checked", "id")
     nothing = "No datasets. Name one with `trainyard dataset add NAME --source csv --location /data/rows.csv`."
-    return screen.listing(found, titles, _row, nothing, is_json=arguments.json)
+    screen.listing(found, titles, _row, nothing, is_json=arguments.json)
 
 
 def add(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -30,11 +30,11 @@ def add(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return 0 if not arguments.wait else _waited(client, made, screen)
 
 
-def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = _find(client, arguments)
     if arguments.json:
         screen.json(found)
-        return 0
+        return
     facts = found["facts"]
     screen.line(f"{found['name']} ({found['id']})", "bold")
     screen.line(_state(found), "red" if found["state"] == "failed" else "")
@@ -51,7 +51,6 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     if classes := facts.get("classes"):
         screen.line("")
         screen.table(("class", "rows"), [(one["name"], one["count"]) for one in classes[:MAX_SHOWN]])
-    return 0
 
 
 def check(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -59,10 +58,9 @@ def check(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return _waited(client, client.call("POST", place, answers.DatasetWithFacts, json={}), screen)
 
 
-def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     client.call("DELETE", f"datasets/{quoted(_find(client, arguments)['id'])}", answers.Empty)
     screen.say(f"{arguments.name} is forgotten; its files are where they were.")
-    return 0
 
 
 def _find(client: Client, arguments: argparse.Namespace) -> answers.DatasetWithFacts:

@@ -30,7 +30,7 @@ class BadPath(OSError):
     """A path that leads out of the folder, or through what is there already."""
 
 
-def files(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def files(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     if arguments.send:
         place = f"runs/{quoted(arguments.id)}/leftovers"
         listed = client.call("POST", place, answers.FileList, json={"decision": "upload"})
@@ -38,12 +38,11 @@ def files(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         listed = client.file_list(arguments.id)
     if arguments.json:
         screen.json(listed)
-        return 0
+        return
     if listed["items"]:
         rows = [(one["path"], size(one["size_bytes"]), ago(one["modified_at"])) for one in listed["items"]]
         screen.table(("path", "size", "written"), rows)
     _say_what_waits(listed, arguments.id, screen)
-    return 0
 
 
 def _say_what_waits(listed: answers.FileList, run: str, screen: Screen) -> None:

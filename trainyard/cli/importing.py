@@ -238,7 +238,7 @@ def _report(came: list[Imported], arguments: argparse.Namespace, screen: Screen)
             screen.say(f"{one.run['name']}: not taken, {count:,} x: {why}")
 
 
-def export_tensorboard(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def export_tensorboard(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = []
     for run_id in arguments.ids:
         run = client.run_document(run_id)
@@ -248,13 +248,12 @@ def export_tensorboard(client: Client, arguments: argparse.Namespace, screen: Sc
         found.append(export)
     if arguments.json:
         screen.json({"items": [{"run": one.run["id"], "folder": str(one.folder), **one.counts} for one in found]})
-        return 0
+        return
     lines = [(one.run["id"], str(one.folder), *(f"{one.counts[key]:,}" for key in KEPT)) for one in found]
     screen.table(("id", "folder", *KEPT), lines)
     for one in found:
         for why in one.counts.keys() - set(KEPT):
             screen.say(f"{one.run['name']}: not written, {one.counts[why]:,} x: {why}")
-    return 0
 
 
 KEPT = ("points", "media")

@@ -9,7 +9,7 @@ from trainyard.cli import acting, beside, datasets, files, following, importing,
 from trainyard.cli.screen import speaks_json
 from trainyard.cli.security import add_security
 
-Command = Callable[..., int]
+Command = Callable[..., int | None]  # the exit code; None: 0
 Takes = Callable[[argparse.ArgumentParser], None]  # adds what several commands take
 LEVELS = ("error", "warning", "info", "debug", "none")
 

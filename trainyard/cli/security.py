@@ -76,9 +76,9 @@ def _add_audit(verbs: Any, command: Adder) -> None:
 # ``trainyard secrets``: values come from the standard input or a prompt, never from the command line.
 
 
-def list_secrets(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def list_secrets(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = list(client.pages(_secrets_of(arguments), people.Secret))
-    return screen.listing(found, ("name", "version", "set by", "set", "used"), _secret_row, is_json=arguments.json)
+    screen.listing(found, ("name", "version", "set by", "set", "used"), _secret_row, is_json=arguments.json)
 
 
 def _secret_row(one: people.Secret) -> tuple[object, ...]:
@@ -86,23 +86,20 @@ def _secret_row(one: people.Secret) -> tuple[object, ...]:
     return one["name"], one["version"], one["created_by"] or "", ago(one["changed_at"]), used
 
 
-def put_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def put_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     place, value = f"{_secrets_of(arguments)}/{quoted(arguments.name)}", _value(arguments.name)
     client.call("PUT", place, Empty, json={"value": value})
     screen.say(f"{arguments.name} is set. Runs that begin from now on get it.")
-    return 0
 
 
-def delete_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def delete_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     client.call("DELETE", f"{_secrets_of(arguments)}/{quoted(arguments.name)}", Empty)
     screen.say(f"{arguments.name} is deleted.")
-    return 0
 
 
-def rotate_key(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def rotate_key(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     done = client.call("POST", "secrets/rotate-key", people.Rotated, json={}, timeout=SUBMIT_S)
     screen.say(f"{done['sentence']} {done['versions']} values are wrapped with it.")
-    return 0
 
 
 def _secrets_of(arguments: argparse.Namespace) -> str:
@@ -126,11 +123,11 @@ MEASURE_S = 600.0  # the whole audit is read
 FILTERS = ("actor", "action", "object", "project", "result", "q", "since", "until")
 
 
-def list_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def list_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     pages = client.pages("audit", people.AuditRow, **_filters(arguments), limit=min(arguments.limit, 200))
     found = list(islice(pages, arguments.limit))
     titles = ("row", "at", "who", "what", "of", "project", "result")
-    return screen.listing(found, titles, _audit_row, is_json=arguments.json)
+    screen.listing(found, titles, _audit_row, is_json=arguments.json)
 
 
 def _audit_row(one: people.AuditRow) -> tuple[object, ...]:
@@ -151,10 +148,9 @@ def verify_audit(client: Client, arguments: argparse.Namespace, screen: Screen) 
     return 0 if found["intact"] else 1
 
 
-def export_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def export_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     form = "csv" if arguments.csv else "jsonl"
     sys.stdout.writelines(client.texts("audit/export", **_filters(arguments), format=form))
-    return 0
 
 
 def comply(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -213,11 +209,11 @@ def _newest_export(client: Client) -> people.Export | None:
     return found["items"][0] if found["items"] else None
 
 
-def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = client.call("GET", f"projects/{quoted(arguments.project)}/storage", people.Storage)
     if arguments.json:
         screen.json(found)
-        return 0
+        return
     rows = [
         (one["kind"], one["place"], one["region"] or "not known", size(one["bytes"]), one["number"],
          "outside" if one["is_outside"] else "")
@@ -226,10 +222,9 @@ def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) 
     screen.table(("kind", "place", "region", "size", "number", ""), rows)
     if found["sentence"]:
         screen.complain(found["sentence"])
-    return 0
 
 
-def keep_for(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def keep_for(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     """Show how long what is kept; with ``--keep`` what would go, and with ``--yes`` save it."""
     days, place = dict(arguments.keep), f"projects/{quoted(arguments.project)}/retention"
     if days and not arguments.yes:
@@ -237,11 +232,10 @@ def keep_for(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
         screen.say("This would be removed now. --yes saves it.")
         titles = ("kind", "older than", "runs", "size")
         screen.table(titles, [(one["kind"], f"{one['days']} d", one["runs"], size(one["bytes"])) for one in removals])
-        return 0
+        return
     found = client.call("PUT" if days else "GET", place, people.Days, json={"days": days} if days else None)
     rows = [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in found["days"].items()]
     screen.table(("kind", "kept"), rows)
-    return 0
 
 
 def kind_and_days(text: str) -> tuple[str, int | None]:

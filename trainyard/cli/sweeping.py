@@ -200,11 +200,11 @@ def _show_scaling(found: sweep_answers.Scaling | None, screen: Screen) -> None:
     screen.line(found["verdict"])
 
 
-def sweeps(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def sweeps(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = list(itertools.islice(client.sweeps(project=arguments.project), 200))
     titles = ("id", "name", "status", "trials", "best", "project", "created")
     nothing = "No sweeps. Start one with `trainyard sweep FILE`."
-    return screen.listing(found, titles, _row, nothing, is_json=arguments.json)
+    screen.listing(found, titles, _row, nothing, is_json=arguments.json)
 
 
 def _row(one: sweep_answers.SweepItem) -> tuple[object, ...]:
@@ -214,11 +214,11 @@ def _row(one: sweep_answers.SweepItem) -> tuple[object, ...]:
     return one["id"], one["name"], one["status"], trials, best, one["project"], ago(one["created_at"])
 
 
-def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     sweep = client.sweep(arguments.id)
     if arguments.json:
         screen.json(sweep)
-        return 0
+        return
     screen.line(f"{sweep['name']} ({sweep['id']})", "bold")
     _show_scaling(sweep.get("scaling"), screen)
     style = STATUS_STYLES.get(sweep["status"], "")
@@ -231,7 +231,6 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         screen.line(f"front      {'trial' if len(front) == 1 else 'trials'} {', '.join(map(str, front))}")
     _show_importance(client, sweep["id"], screen)
     _show_trials(sweep, screen)
-    return 0
 
 
 def _show_importance(client: Client, sweep: str, screen: Screen) -> None:
@@ -262,31 +261,27 @@ def _show_trials(sweep: sweep_answers.Sweep, screen: Screen) -> None:
         screen.line(line)
 
 
-def act(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def act(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     sweep = client.act_on_sweep(arguments.id, arguments.sweep_command)
     screen.say(f"{sweep['status']}: {sweep['reason']['sentence']}")
-    return 0
 
 
-def try_parameters(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def try_parameters(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     asked = {"parameters": overrides_of(arguments.overrides)}
     sweep = client.call("POST", f"sweeps/{quoted(arguments.id)}/trials", sweep_answers.Sweep, json=asked)
     print(sweep["trials"][-1]["number"], flush=True)
-    return 0
 
 
-def promote(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def promote(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     client.call("POST", f"{_trial(arguments)}/promote", sweep_answers.Sweep, json={})
     screen.say(f"trial {arguments.number} goes on")
-    return 0
 
 
-def launch(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def launch(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     asked = {"number": arguments.trial, "seeds": arguments.seeds}
     made = client.call("POST", f"sweeps/{quoted(arguments.id)}/launch", sweep_answers.Launched, json=asked)
     for run in made["runs"]:
         print(run, flush=True)
-    return 0
 
 
 def _shown(parameters: JsonObject) -> str:
@@ -332,7 +327,7 @@ def _takes_names(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     study, unfinished = read_study(arguments.storage, arguments.study or "")
     if unfinished:
         screen.say(f"Left out: {unfinished:,} {'trial' if unfinished == 1 else 'trials'} that had not ended.")
@@ -347,17 +342,16 @@ def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) 
     parse_sweep(document)
     if arguments.dry_run:
         print(as_yaml({"sweep": document}), end="")
-        return 0
+        return
     if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
         document = merge(document, {"base.task.code": send_code(client, spec, folder, screen)})
     asked = {"sweep": document, "study": to_builtins(study)}
     print(client.call("POST", "sweeps/import", Named, json=asked, timeout=SUBMIT_S)["id"], flush=True)
     num = len(study.trials)
     screen.say(f"{num:,} {'trial' if num == 1 else 'trials'} of {study.name} taken over; {arguments.trials:,} to come.")
-    return 0
 
 
-def export_sweep(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def export_sweep(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     document = client.call("GET", f"sweeps/{quoted(arguments.id)}/study", Study, timeout=SUBMIT_S)
     study = renamed(convert(document, Study), {path: name for name, path in names_of(arguments.map).items()})
     if arguments.study:
@@ -365,21 +359,18 @@ def export_sweep(client: Client, arguments: argparse.Namespace, screen: Screen) 
     write_study(arguments.storage, study)
     num = len(study.trials)
     screen.line(f"{study.name}: {num:,} {'trial' if num == 1 else 'trials'}")
-    return 0
 
 
-def translate(client: Client | None, arguments: argparse.Namespace, screen: Screen) -> int:
+def translate(client: Client | None, arguments: argparse.Namespace, screen: Screen) -> None:
     document, remarks = translated(parse_document(_bounded(arguments.file), arguments.file))
     for remark in remarks:
         screen.say(remark, "yellow")
     parse_sweep(document)
     print(as_yaml({"sweep": document}), end="")
-    return 0
 
 
-def replay(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def replay(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     print(client.call("POST", f"{_trial(arguments)}/replay", Run)["id"], flush=True)
-    return 0
 
 
 def _trial(arguments: argparse.Namespace) -> str:
