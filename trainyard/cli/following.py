@@ -106,7 +106,8 @@ def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> No
         return
     known = list(client.series(arguments.id))
     if arguments.name is None:
-        _list(screen, known, arguments.json)
+        titles = ("name", "labels", "count", "first_step", "last_step", "last", "min", "max")
+        screen.listing(known, titles, _series_row, is_json=arguments.json)
         return
     if not any(one["name"] == arguments.name for one in known):
         raise ApiError(404, f"{arguments.id} has no metric {arguments.name}", [])
@@ -120,16 +121,9 @@ def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> No
         screen.table(("step", "value", "labels"), rows)
 
 
-def _list(screen: Screen, known: list[answers.Series], is_json: bool) -> None:
-    if is_json:
-        screen.json({"items": known})
-        return
-    titles = ("name", "labels", "count", "first_step", "last_step", "last", "min", "max")
-    rows = []
-    for one in known:
-        figures = (figure(one[key]) for key in ("last", "min", "max"))
-        rows.append((one["name"], _labels(one["labels"]), one["count"], one["first_step"], one["last_step"], *figures))
-    screen.table(titles, rows)
+def _series_row(one: answers.Series) -> tuple[object, ...]:
+    figures = (figure(one[key]) for key in ("last", "min", "max"))
+    return one["name"], _labels(one["labels"]), one["count"], one["first_step"], one["last_step"], *figures
 
 
 def csv_rows(text: Iterator[str]) -> Iterator[dict[str, str]]:
