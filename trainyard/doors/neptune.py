@@ -12,7 +12,7 @@ from typing import Any
 from trainyard.contract.base import JsonObject
 from trainyard.contract.records import AnyRecord, Stream
 from trainyard.doors.gathering import Gathering
-from trainyard.doors.importing import ForeignRun
+from trainyard.doors.importing import ForeignRun, SourceFile
 from trainyard.formats.media import Histogram, Text
 from trainyard.sdk.buffers import whole_step
 
@@ -42,8 +42,8 @@ def _run(first: Path) -> ForeignRun:
     return ForeignRun(f"neptune {file.project} {file.run}", file.name, str(first), [file])
 
 
-class Source:
-    """See ``trainyard.doors.importing.SourceFile``; a place is a number of rows of all parts."""
+class Source(SourceFile):
+    """A place is a number of rows of all parts."""
 
     key = "rows"
 

@@ -51,15 +51,13 @@ def foreign_runs(root: Path) -> list[ForeignRun]:
     return found
 
 
-class WandbFile:
-    """See ``trainyard.doors.importing.SourceFile``. One without an exit has no end: its process may still write."""
+class WandbFile(SourceFile):
+    """One without an exit has no end: its process may still write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.key = f"{path.parent.name}/{path.name}"
         self.end = path.stat().st_size
-        self.first_at, self.last_at = math.inf, -math.inf
-        self.error = ""
 
     def head(self) -> dict[int, Any]:
         """Return the fields of the record about the run; none where there is none."""
