@@ -44,10 +44,9 @@ def foreign_runs(root: Path) -> list[ForeignRun]:
     found = []
     for own, wandb_files in grouped((path.stem.removeprefix("run-"), WandbFile(path)) for path in paths).items():
         head = wandb_files[0].head()
-        files: list[SourceFile] = [*wandb_files]
         name = head.get(8, b"").decode("utf-8", "replace") or own
         where = b"/".join((head.get(2, b""), head.get(3, b""))).decode("utf-8", "replace")
-        found.append(ForeignRun(f"wandb {where} {own}", name, str(wandb_files[0].path.parent), files))
+        found.append(ForeignRun(f"wandb {where} {own}", name, str(wandb_files[0].path.parent), wandb_files))
     return found
 
 
