@@ -5,6 +5,7 @@ import time
 
 from trainyard.cli.screen import Screen, ago, figure, size
 from trainyard.contract.answers import people as data_answers
+from trainyard.contract.inspections import ColumnFacts
 from trainyard.rest import answers
 from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError, given
@@ -100,6 +101,6 @@ def _row(one: data_answers.Dataset) -> tuple[object, ...]:
     return one["name"], one["source"], one["state"], _rows(one), size(one["size_bytes"]), *about
 
 
-def _column(one: answers.Column) -> tuple[object, ...]:
+def _column(one: ColumnFacts) -> tuple[object, ...]:
     numbers = (figure(one.get(key)) if key in one else "" for key in ("min", "max", "mean"))
     return one["name"], one.get("type", ""), one.get("missing", ""), *numbers

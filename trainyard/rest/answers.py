@@ -10,6 +10,7 @@ from trainyard.contract.answers import people as data_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.facts import EstimateDocument, ProposalDocument
+from trainyard.contract.inspections import ClassFacts, ColumnFacts
 
 T = TypeVar("T")
 
@@ -170,23 +171,9 @@ class FoundLines(TypedDict):
     next: str | None  # None: all was searched
 
 
-class Column(TypedDict):
-    name: str
-    type: NotRequired[str]
-    missing: NotRequired[int | None]
-    min: NotRequired[str | float | bool | None]
-    max: NotRequired[str | float | bool | None]
-    mean: NotRequired[float | None]
-
-
-class ClassCount(TypedDict):
-    name: str
-    count: int
-
-
 class DatasetFacts(TypedDict):
-    columns: NotRequired[list[Column]]
-    classes: NotRequired[list[ClassCount]]
+    columns: NotRequired[list[ColumnFacts]]
+    classes: NotRequired[list[ClassFacts]]
 
 
 class DatasetWithFacts(data_answers.Dataset):
