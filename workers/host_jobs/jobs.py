@@ -19,6 +19,7 @@ from typing import TypeVar
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.calls import HostJob, HostJobState
 from trainyard.spooling.held_folder import remove_tree
+from trainyard.spooling.plain_files import write_private
 from workers.machine.processes import Process, is_alive, send
 
 CLAIM_LIMIT_S = 10.0  # from a claim to the keeper's own mark; without one it was killed between them
@@ -64,7 +65,7 @@ class JobFolder:
         with self._locked():
             if self.claim.exists():
                 return
-            write(self.path / "plan.json", encode(job))
+            write_private(self.path / "plan.json", encode(job))
             with self.output.open("ab") as output:
                 subprocess.Popen(
                     [sys.executable, "-P", "-m", "workers.host_jobs.keeper", str(self.path), *words],
@@ -145,10 +146,3 @@ def read(path: Path, kind: type[T]) -> T | None:
         return decode(path.read_bytes(), kind)
     except (OSError, BadDocument):
         return None
-
-
-def write(path: Path, text: str) -> None:
-    """Write the file in one step."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text)
-    beside.replace(path)

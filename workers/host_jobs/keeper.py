@@ -15,7 +15,8 @@ from types import FrameType
 
 from trainyard.contract.base import encode
 from trainyard.lifeline import VARIABLE
-from workers.host_jobs.jobs import EndMark, JobFolder, KeeperMark, boot_id, write
+from trainyard.spooling.plain_files import write_private
+from workers.host_jobs.jobs import EndMark, JobFolder, KeeperMark, boot_id
 from workers.machine.processes import adopt_orphans, identify, kill_children, name_process, send
 
 STOP_LIMIT_S = 40.0  # from the request to end until everything is killed; a node sends its last records meanwhile
@@ -29,12 +30,12 @@ def main(argv: list[str]) -> int:
     except FileExistsError:  # another one keeps it
         return 0
     own = identify(os.getpid())
-    write(folder.path / "keeper.json", encode(KeeperMark(own.pid, own.start, boot_id(), time.time())))
+    write_private(folder.path / "keeper.json", encode(KeeperMark(own.pid, own.start, boot_id(), time.time())))
     name_process("ty-keeper")
     adopt_orphans()
     code = keep(command)
     kill_children()
-    write(folder.path / "end.json", encode(EndMark(code, time.time())))
+    write_private(folder.path / "end.json", encode(EndMark(code, time.time())))
     return 0
 
 

@@ -9,6 +9,7 @@ import httpx
 
 from trainyard.rest.http_clients import server_client
 from trainyard.rest.trust import AUTHORITIES, VARIABLE, certificates_in, context_of, fingerprint_of, sentence_of
+from trainyard.spooling.plain_files import write_private
 from workers.transport.node_config import CannotStart
 
 ADDRESS = "/api/v1/authorities"
@@ -49,9 +50,7 @@ class Trust:
         """Take what the server says over a connection that was trusted. Returns whether it is news."""
         if not certificates_in(authorities) or authorities == self.text:
             return False
-        beside = self.path.with_name(f".{AUTHORITIES}.{os.getpid()}")
-        beside.write_text(authorities)
-        beside.replace(self.path)
+        write_private(self.path, authorities, mode=0o644)
         return True
 
     def take_given(self) -> None:
