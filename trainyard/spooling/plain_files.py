@@ -47,12 +47,12 @@ def create_plain(path: Path) -> io.BufferedWriter:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
 
 
-def write_private(path: Path, text: str, *, mode: int = 0o600) -> None:
+def write_private(path: Path, content: str | bytes, *, mode: int = 0o600) -> None:
     """Replace ``path`` in one step by a file, once that is on the disk. But for another ``mode`` its owner alone reads
     it. Other threads may write it, too. Raises OSError."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     with create_plain(beside) as file:
-        file.write(text.encode())
+        file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fchmod(file.fileno(), mode)
         os.fsync(file.fileno())
