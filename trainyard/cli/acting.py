@@ -42,7 +42,7 @@ def move(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
 
 def trace(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     asked = {"steps": arguments.steps, "ranks": arguments.rank or "all"}
-    traced = client.call("POST", f"runs/{quoted(arguments.id)}/trace", answers.Traced, json=asked)
+    traced = client.call("POST", f"runs/{quoted(arguments.id)}/trace", run_answers.Traced, json=asked)
     first, last, ranks = traced["first_step"], traced["last_step"], traced["ranks"]
     steps = f"Step {first} is" if first == last else f"Steps {first} to {last} are"
     screen.say(f"{steps} traced on {'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks))}.")

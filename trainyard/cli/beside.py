@@ -14,10 +14,10 @@ from pathlib import Path
 
 from trainyard.cli.launching import overrides_of, send_code
 from trainyard.cli.screen import Screen
+from trainyard.contract.answers.runs import OpenedApp
 from trainyard.contract.base import JsonObject
 from trainyard.contract.sessions import CHANNEL, FRAME_BYTES, SIZE, FrameKind, SessionEnd, SessionWish
 from trainyard.contract.statuses import FINAL
-from trainyard.rest.answers import OpenedApp
 from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError
 from trainyard.rest.session import Session, opened

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import quote
 
 from trainyard.cli.screen import Screen, ago, size
+from trainyard.contract.answers import runs as answers
 from trainyard.contract.statuses import FINAL
-from trainyard.rest import answers
 from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError, Unreachable
 

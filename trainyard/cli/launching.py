@@ -19,7 +19,6 @@ from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import FINAL, Status
 from trainyard.formats.words import listed
-from trainyard.rest import answers
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, load_spec_file, merge, parse_spec
@@ -132,7 +131,7 @@ def send_code(client: Client, spec: ScriptSpec, folder: Path, screen: Screen) ->
         raise SpecError([Problem(f"task.{field}", f"{words}: {source}")])
     screen.say(f"Sending {len(names):,} {'file' if len(names) == 1 else 'files'}, {len(data) / 1e6:.1f} MB.")
     headers, query = {"Content-Type": "application/gzip"}, {"project": spec.project}
-    client.call("POST", "bundles", answers.Bundle, params=query, content=data, headers=headers)
+    client.call("POST", "bundles", run_answers.Bundle, params=query, content=data, headers=headers)
     return {"sha256": sha256}
 
 

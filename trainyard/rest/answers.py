@@ -73,59 +73,6 @@ class Attempt(TypedDict):
     cause: NotRequired[AttemptCause | None]  # an older server has none
 
 
-class Traced(TypedDict):
-    """Steps and ranks of a trace."""
-
-    first_step: int
-    last_step: int
-    ranks: list[int]
-
-
-class OpenedApp(TypedDict):
-    """Address at which a browser opens an app of a run."""
-
-    url: str
-    expires_in_s: int
-
-
-class LeftFile(TypedDict):
-    path: str
-    size_bytes: int
-
-
-class File(LeftFile):
-    modified_at: str
-
-
-class LeftOnNode(TypedDict):
-    """Files that wait in a node's working folder, and the decision about them: upload, discard, or empty while nobody
-    has decided."""
-
-    node: str
-    num_files: int
-    bytes: int
-    files: list[LeftFile]
-    decision: str
-
-
-class Sending(TypedDict):
-    node: str
-    num_files: int
-    bytes: int
-    sent_bytes: int
-    problem: str
-
-
-class FileList(TypedDict):
-    items: list[File]
-    left: list[LeftOnNode]
-    sending: NotRequired[list[Sending]]
-
-
-class Bundle(TypedDict):
-    sha256: str
-
-
 class Watermarks(TypedDict):
     """By process: every frame up to this one is stored."""
 

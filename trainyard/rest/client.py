@@ -54,9 +54,9 @@ class Client(Connection):
         """Ask for ``stop``, ``pause``, ``clone`` and so on; ``body`` is what the verb takes."""
         return self.call("POST", f"runs/{quoted(run)}/{verb}", run_answers.Run, json=body)
 
-    def file_list(self, run: str) -> answers.FileList:
+    def file_list(self, run: str) -> run_answers.FileList:
         """Return what the run has left in its output folder, and what waits on nodes for a decision."""
-        return self.call("GET", f"runs/{quoted(run)}/files", answers.FileList)
+        return self.call("GET", f"runs/{quoted(run)}/files", run_answers.FileList)
 
     # Sweeps
 
