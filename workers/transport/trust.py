@@ -50,7 +50,7 @@ class Trust:
         """Take what the server says over a connection that was trusted. Returns whether it is news."""
         if not certificates_in(authorities) or authorities == self.text:
             return False
-        write_private(self.path, authorities, mode=0o644)
+        write_private(self.path, authorities)
         return True
 
     def take_given(self) -> None:
