@@ -14,6 +14,7 @@ from trainyard.contract.records import AnyRecord, Stream
 from trainyard.doors.gathering import Gathering
 from trainyard.doors.importing import ForeignRun, SourceFile
 from trainyard.formats.media import Histogram, Text
+from trainyard.formats.parameters import put
 from trainyard.sdk.buffers import whole_step
 
 FIRST = "_part_0.parquet"
@@ -80,7 +81,7 @@ class Source(SourceFile):
         config: JsonObject = {}
         for path, value in self._about.items():
             if not path.startswith("sys/"):
-                _put(config, path, value)
+                put(config, path.split("/"), value, path)
         tags = [*self._about.get("sys/tags", ()), *self._about.get("sys/group_tags", ())]
         gathering.describe(config, tags=tags, notes=str(self._about.get("sys/description") or ""))
 
@@ -110,18 +111,6 @@ class Source(SourceFile):
             gathering.refuse(name, f"a histogram of the kind {value['type']}, not of counts")
         else:
             gathering.media(name, step, at, Histogram(counts=value["values"], edges=value["edges"]))
-
-
-def _put(config: JsonObject, path: str, value: Any) -> None:
-    """Set ``a/b`` as ``b`` in ``a``; under its whole path where ``a`` is a value itself."""
-    *folders, last = path.split("/")
-    inside = config
-    for folder in folders:
-        inside = inside.setdefault(folder, {})
-        if not isinstance(inside, dict):
-            config[path] = value
-            return
-    inside[last if not isinstance(inside.get(last), dict) else path] = value
 
 
 def _opened(path: Path) -> Any:
