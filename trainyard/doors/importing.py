@@ -31,9 +31,9 @@ class SourceFile(Protocol):
 
     key: str  # names it for ever
     end: int  # how far it can be read now
-    first_at = math.inf  # Unix seconds, once it was read
-    last_at = -math.inf  # not finite: nothing says that it ended
-    error = ""  # with which its process ended; empty where it did not fail, or nothing says so
+    first_at: float = math.inf  # Unix seconds, once it was read
+    last_at: float = -math.inf  # not finite: nothing says that it ended
+    error: str = ""  # with which its process ended; empty where it did not fail, or nothing says so
 
     def records(self, gathering: Gathering, start: int, end: int) -> Iterator[AnyRecord]:
         """Yield what lies between two places; the same places give the same records. Raises OSError."""
