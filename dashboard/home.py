@@ -1,6 +1,5 @@
 """The folder that holds all state, the folders of our own files, and where sockets go. Imports nothing of Django."""
 
-import contextlib
 import hashlib
 import hmac
 import os
@@ -10,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from trainyard.rest.trust import AUTHORITIES, SERVER
-from trainyard.spooling.plain_files import write_private
+from trainyard.spooling.plain_files import write_first
 
 # A socket's path ends at 108 characters on Linux and at 104 on macOS, the closing NUL among them.
 LONGEST_SOCKET_PATH = 100
@@ -29,12 +28,7 @@ def secret_key(home: Path) -> str:
     """Return the key of this home, made at the first start and kept in a file that only its owner reads."""
     path = home / "secret_key"
     if not path.exists():
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mine = home / f".secret_key.{os.getpid()}"
-        write_private(mine, secrets.token_urlsafe(50))
-        with contextlib.suppress(FileExistsError):  # another process of ours was first: its key counts
-            path.hardlink_to(mine)
-        mine.unlink()
+        write_first(path, secrets.token_urlsafe(50))
     return path.read_text()
 
 

@@ -89,7 +89,7 @@ class Voice:
         document: JsonObject = to_builtins(desired)
         for attempt, entry in desired.attempts.items():
             if entry.order is not None:
-                order = unlock(self.node.key, seals.order_scope(self.node.pk), entry.order, Order)
+                order = unlock(self.node.key, seals.node_scope("order", self.node.pk), entry.order, Order)
                 document["attempts"][attempt]["order"] = to_builtins(order)
         return document
 

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from trainyard.code_folder import BadFolder, CodeFolder, largest, read
+from trainyard.code_folder import BundleError as BundleError
+from trainyard.code_folder import CodeFolder, largest, read
 from trainyard.formats.figures import size
 from trainyard.formats.words import listed
 
@@ -35,10 +36,6 @@ class BundleFile(NamedTuple):
     link: str = ""
 
 
-class BundleError(ValueError):
-    """The folder cannot be packed, or the bytes are no bundle."""
-
-
 def pack(folder: Path) -> tuple[bytes, str, list[str]]:
     """Return ``folder``, or a file alone, as bundle, its SHA-256 and the paths inside. Raises BundleError, naming what
     is in the way. What stays out: see ``find_code``."""
@@ -53,10 +50,7 @@ def find_code(folder: Path) -> CodeFolder:
         return CodeFolder({folder.name: folder}, {}, [], [])
     if not folder.is_dir():
         raise BundleError(f"{folder} is no folder and no file")
-    try:
-        return read(folder)
-    except BadFolder as error:
-        raise BundleError(str(error)) from None
+    return read(folder)
 
 
 def pack_code(code: CodeFolder, source: str) -> tuple[bytes, str, list[str]]:

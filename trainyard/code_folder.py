@@ -15,8 +15,8 @@ SHARE_OF_FOLDER = 0.8  # of what a folder holds: an entry that has so much of it
 MOST_NAMED = 5
 
 
-class BadFolder(ValueError):
-    """Something in the folder cannot be packed, and nobody said that it is to stay out."""
+class BundleError(ValueError):
+    """The folder cannot be packed, or the bytes are no bundle."""
 
 
 class CodeFolder(NamedTuple):
@@ -46,7 +46,7 @@ class Ignoring:
         self._rules = rules or {name: [] for name in IGNORE_FILES}
 
     def within(self, folder: Path) -> "Ignoring":
-        """Return the rules that hold in a folder one below. Raises BadFolder."""
+        """Return the rules that hold in a folder one below. Raises BundleError."""
         found = {name: [*self._rules[name]] for name in IGNORE_FILES}
         for name in IGNORE_FILES:
             file = folder / name
@@ -54,7 +54,7 @@ class Ignoring:
                 try:
                     spec = GitIgnoreSpec.from_lines(file.read_text(errors="replace").splitlines())
                 except ValueError as error:
-                    raise BadFolder(f"{file}: {error}") from None
+                    raise BundleError(f"{file}: {error}") from None
                 found[name].append((folder, spec))
         return Ignoring(found)
 
@@ -68,7 +68,7 @@ class Ignoring:
 
 
 def read(folder: Path) -> CodeFolder:
-    """Return what of ``folder``, which is resolved, is code. Raises BadFolder for what is neither file nor folder."""
+    """Return what of ``folder``, which is resolved, is code. Raises BundleError for what is neither file nor folder."""
     found = CodeFolder({}, {}, [], [])
     _read(folder, folder, _rules_above(folder), found)
     folders = {"."} | {str(above) for name in found.files for above in PurePosixPath(name).parents}
@@ -108,7 +108,7 @@ def _read(root: Path, folder: Path, above: Ignoring, found: CodeFolder) -> None:
         elif path.is_file():
             found.files[name] = path
         else:
-            raise BadFolder(f"{name} is no regular file")
+            raise BundleError(f"{name} is no regular file")
 
 
 def largest(sizes: Mapping[str, int], most: int = 3) -> Iterator[tuple[str, int]]:

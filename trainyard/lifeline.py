@@ -7,14 +7,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import NoReturn
 
 VARIABLE = "TRAINYARD_LIFELINE"
 
 
-def watch(on_end: Callable[[], None] | None = None, *, grace_s: float = 3.0) -> bool:
-    """Call ``on_end`` from a thread of our own when the pipe ends; by default, stop this process.
+def watch(*, grace_s: float = 3.0) -> bool:
+    """Stop this process, from a thread of our own, when the pipe ends.
 
     Returns False, and does nothing, where TRAINYARD_LIFELINE names no pipe. To stop is to send ourselves SIGTERM, and
     to exit without ceremony when that has not helped within ``grace_s``.
@@ -24,8 +23,7 @@ def watch(on_end: Callable[[], None] | None = None, *, grace_s: float = 3.0) -> 
         return False
     descriptor = int(given)
     os.set_inheritable(descriptor, False)  # a program that we start must be handed it on purpose
-    act = on_end or (lambda: stop(grace_s))
-    threading.Thread(target=_wait, args=(descriptor, act), name="lifeline", daemon=True).start()
+    threading.Thread(target=_wait, args=(descriptor, grace_s), name="lifeline", daemon=True).start()
     return True
 
 
@@ -44,13 +42,8 @@ def leave(code: int = 0) -> NoReturn:
     os._exit(code)
 
 
-def _wait(descriptor: int, act: Callable[[], None]) -> None:
-    while True:
-        try:
-            if not os.read(descriptor, 64):
-                break
-        except InterruptedError:
-            continue
-        except OSError:  # it is no descriptor of ours: nobody holds the other end
-            break
-    act()
+def _wait(descriptor: int, grace_s: float) -> None:
+    with contextlib.suppress(OSError):  # it is no descriptor of ours: nobody holds the other end
+        while os.read(descriptor, 64):
+            pass
+    stop(grace_s)

@@ -1,7 +1,6 @@
 """Code that people ship: kept as the bytes that came, under their digest. It is unpacked to check it, never run."""
 
 import hashlib
-import os
 import tempfile
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from runs.records.files.paths import bundle_path, bundles_locked
 from runs.rights.access import Permission, require
 from trainyard import bundle
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError
+from trainyard.spooling.plain_files import write_private
 
 
 def store_bundle(*, actor: User, project: Project, data: bytes) -> CodeBundle:
@@ -28,7 +28,8 @@ def store_bundle(*, actor: User, project: Project, data: bytes) -> CodeBundle:
         if row is None:
             require_room(project, len(data))
         if not path.exists():
-            _write(path, data)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_private(path, data)
         if row is not None:
             row.created_at = timezone.now()  # what is unused goes some time after it came last
             row.save(update_fields=["created_at"])
@@ -44,17 +45,6 @@ def _files_in(data: bytes) -> list[str]:
         folder = Path(name)
         bundle.unpack(data, folder)
         return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file that is either whole or absent."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(name).replace(path)
 
 
 def pin_code(*, actor: User, project: Project, spec: Spec) -> PinnedCode | None:

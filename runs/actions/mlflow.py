@@ -30,7 +30,7 @@ from runs.values.refused import Refused
 from runs.values.run_config import RunDescription
 from runs.values.status import FINAL
 from trainyard.contract.base import JsonObject
-from trainyard.formats.parameters import with_params
+from trainyard.formats.parameters import leaves, with_params
 from trainyard.spec import Problem, SpecError
 
 ALL_POINTS = 10**9
@@ -75,9 +75,9 @@ def log(*, actor: User, run: Run, points: Sequence[MlflowPoint] = (), params: Ma
     SpecError for another value, and Refused for a run that nodes report."""
     may_report(actor, run)
     if params:
-        known = flat(run.config)
-        if other := next((key for key, text in params.items() if key in known and as_text(known[key]) != text), None):
-            words = f"is {as_text(known[other])!r:.80} already and cannot become {params[other]!r:.80}"
+        known = dict(leaves(run.config))
+        if other := next((key for key, text in params.items() if key in known and str(known[key]) != text), None):
+            words = f"is {str(known[other])!r:.80} already and cannot become {params[other]!r:.80}"
             raise SpecError([Problem(f"params.{other}", words)])
         if problem := run.describe(RunDescription(config=with_params(run.config, params))):
             raise SpecError([Problem("params", problem)])
@@ -268,15 +268,3 @@ def change_model(
 def _merged(known: Sequence[JsonObject], pairs: Mapping[str, str | None]) -> list[JsonObject]:
     found = {one["key"]: one["value"] for one in known} | dict(pairs)
     return [{"key": key, "value": value} for key, value in found.items() if value is not None]
-
-
-def flat(config: JsonObject, above: str = "") -> dict[str, object]:
-    """Return the configuration with paths for keys."""
-    found: dict[str, object] = {}
-    for key, value in config.items():
-        found.update(flat(value, f"{above}{key}.") if isinstance(value, dict) and value else {f"{above}{key}": value})
-    return found
-
-
-def as_text(value: object) -> str:
-    return value if isinstance(value, str) else str(value)

@@ -2,15 +2,16 @@
 
 from django.http import HttpRequest
 from ninja import Body as InBody
-from ninja import Field, Schema
+from ninja import Field
 from ninja import Status as Answer
 
 from runs.api.auth import Resource, actor
-from runs.api.schemas import Body
+from runs.api.schemas import Body, schema_of
 from runs.interactive import app_tickets
 from runs.interactive.addresses import MAX_PORT, App
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
+from trainyard.contract.answers.runs import OpenedApp
 
 router = Resource(tags=["runs"])
 
@@ -22,9 +23,8 @@ class AppIn(Body):
     rank: int = Field(0, ge=0, le=999_999, description="beside which rank")
 
 
-class AppOut(Schema):
-    url: str = Field(description="opens the app in a browser, once")
-    expires_in_s: int = Field(description="seconds in which it has to be opened")
+class AppOut(schema_of(OpenedApp)):  # type: ignore[misc]  # the fields are those of the contract
+    """An address that opens an app."""
 
 
 @router.post("/runs/{run_id}/apps", response={201: AppOut}, summary="Open an app of a run")

@@ -17,7 +17,7 @@ from trainyard.contract.desired import DesiredAttempt, Nudge
 from trainyard.contract.inspections import Inspect, Question
 from trainyard.contract.locks import lock
 from trainyard.contract.machines import NodeSandbox
-from trainyard.contract.seals import INSPECT, NUDGE, command_scope, node_queue, question_scope, seal
+from trainyard.contract.seals import INSPECT, NUDGE, command_scope, node_queue, node_scope, seal
 
 
 class CeleryEngine:
@@ -42,7 +42,7 @@ class CeleryEngine:
             self.nudge(placement.node)
 
     def inspect(self, node: Node, question: Question) -> None:
-        locked = lock(node.key, question_scope(node.pk), question)
+        locked = lock(node.key, node_scope("question", node.pk), question)
         _command(node, INSPECT, Inspect(locked=locked.locked, at=time.time()))
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from runs.values.status import Phase, Status
 from trainyard.contract import sessions
 from trainyard.contract.base import BadMessage, Id, WireStruct
 from trainyard.contract.locks import lock
-from trainyard.contract.seals import ATTACH, PREFIX, command_scope, node_queue, seal, session_key, session_scope, unseal
+from trainyard.contract.seals import ATTACH, PREFIX, command_scope, node_queue, node_scope, seal, session_key, unseal
 
 log = structlog.get_logger(__name__)
 
@@ -62,23 +62,11 @@ def begin(*, actor: User, run_id: str, wish: sessions.SessionWish, address: str)
         raise Refused("too-long", f"The command has more than {sessions.MAX_COMMAND_CHARACTERS:,} characters.")
     attempt, placement = place_of(run, wish.rank)
     node, session = placement.node, secrets.token_hex(16)
-    is_open = wish.terminal or wish.port  # it has no limits unless somebody sets some
-    order = sessions.SessionOrder(
-        session=session,
-        attempt=attempt.pk,
-        run=run.pk,
-        fence=attempt.fence,
-        rank=wish.rank,
-        command=wish.command,
-        terminal=wish.terminal,
-        rows=wish.rows,
-        columns=wish.columns,
-        input=wish.input,
-        port=wish.port,
-        wait_s=wish.wait_s,
-        time_limit_s=wish.time_limit_s or (None if is_open else sessions.DEFAULT_LIMIT_S),
-        output_limit_bytes=wish.output_limit_bytes or (None if is_open else sessions.DEFAULT_OUTPUT_BYTES),
-    )
+    command = {name: getattr(wish, name) for name in sessions.SessionCommand.__struct_fields__}
+    if not wish.terminal and not wish.port:  # others have no limits unless somebody sets some
+        command["time_limit_s"] = wish.time_limit_s or sessions.DEFAULT_LIMIT_S
+        command["output_limit_bytes"] = wish.output_limit_bytes or sessions.DEFAULT_OUTPUT_BYTES
+    order = sessions.SessionOrder(**command, session=session, attempt=attempt.pk, run=run.pk, fence=attempt.fence)
     record = SessionRecord(
         session=session,
         user=actor.pk,
@@ -105,7 +93,7 @@ def begin(*, actor: User, run_id: str, wish: sessions.SessionWish, address: str)
     act.after = {f"session {session}": {"node": node.name, "command": wish.command, "port": wish.port}}
     audit_record(act)
     log.info("session.began", user=actor.username, run=run.pk, attempt=attempt.pk, **data)
-    document = sessions.Attach(locked=lock(node.key, session_scope(node.pk), order).locked, at=time.time())
+    document = sessions.Attach(locked=lock(node.key, node_scope("session", node.pk), order).locked, at=time.time())
     publish(ATTACH, node_queue(node.name), seal(node.key, command_scope(ATTACH, node.pk), document))
     return OpenSession(record, node.key, 1)
 

@@ -52,11 +52,12 @@ def test_without_a_pipe_nothing_is_watched() -> None:
         assert process.wait(30) == 7
 
 
-def test_what_to_do_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_watched_hands_the_pipe_to_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = os.pipe()
     monkeypatch.setenv(lifeline.VARIABLE, str(ours))
     ended = threading.Event()
-    assert lifeline.watch(ended.set)
+    monkeypatch.setattr(lifeline, "stop", lambda grace_s: ended.set())
+    assert lifeline.watch()
     assert not os.get_inheritable(ours)
     os.close(theirs)
     assert ended.wait(30)

@@ -56,5 +56,5 @@ def check_nodes(yard: Yard, names: list[str], *, cluster: str) -> None:
 
 def test_a_program_goes_on_when_the_machines_token_was_renewed(running_trainyard: Up) -> None:
     with Client(running_trainyard.url, "ty_old", renew=lambda: running_trainyard.token) as client:
-        assert client.me()["username"] == "owner"
+        assert client.call("GET", "me", dict)["username"] == "owner"
         assert [node["name"] for node in client.nodes()] == ["local-1", "local-2"]

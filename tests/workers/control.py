@@ -31,12 +31,10 @@ from trainyard.contract.seals import (
     frames_scope,
     new_key,
     node_queue,
-    order_scope,
-    question_scope,
+    node_scope,
     report_key,
     report_scope,
     seal,
-    session_scope,
     stream_key,
     unseal,
     up_key,
@@ -50,7 +48,7 @@ from workers.transport.control_socket import socket_path
 from workers.transport.node_config import NodeConfig, make_home, node_home, store_config
 
 LIMIT_S = 120.0
-LOCKED = {INSPECT: question_scope, ATTACH: session_scope}
+LOCKED: Any = {INSPECT: "question", ATTACH: "session"}
 
 
 def until(what: Callable[[], Any], limit_s: float = LIMIT_S, about: Callable[[], object] = str) -> Any:
@@ -210,7 +208,7 @@ class ControlledNode:
         self.tick()
 
     def locked(self, order: JsonObject) -> Locked:
-        return lock(self.key, order_scope(self.id), order)
+        return lock(self.key, node_scope("order", self.id), order)
 
     def tick(self) -> None:
         key = down_key(self.id)
@@ -220,7 +218,7 @@ class ControlledNode:
 
     def send(self, task: str, document: JsonObject) -> None:
         if task in LOCKED:
-            document = to_builtins(lock(self.key, LOCKED[task](self.id), document))
+            document = to_builtins(lock(self.key, node_scope(LOCKED[task], self.id), document))
         sealed = seal(self.key, command_scope(task, self.id), {"at": time.time(), **document})
         self.app.send_task(task, kwargs={"sealed": sealed}, queue=node_queue(self.name))
 

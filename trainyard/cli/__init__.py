@@ -29,10 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     screen = Screen()
     try:
         if getattr(arguments, "is_local", False):  # it needs no server
-            return int(arguments.run(None, arguments, screen))
+            return int(arguments.run(None, arguments, screen) or 0)
         config = load()
         with Client(config.url, config.token, renew=partial(renewed_token, *config)) as client:
-            return int(arguments.run(client, arguments, screen))
+            return int(arguments.run(client, arguments, screen) or 0)
     except SpecError as error:
         for problem in error.errors:
             screen.complain(str(problem))

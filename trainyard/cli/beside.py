@@ -14,10 +14,11 @@ from pathlib import Path
 
 from trainyard.cli.launching import overrides_of, send_code
 from trainyard.cli.screen import Screen
+from trainyard.contract.answers.runs import OpenedApp
 from trainyard.contract.base import JsonObject
 from trainyard.contract.sessions import CHANNEL, FRAME_BYTES, SIZE, FrameKind, SessionEnd, SessionWish
 from trainyard.contract.statuses import FINAL
-from trainyard.rest.client import Client
+from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError
 from trainyard.rest.session import Session, opened
 from trainyard.spec import ScriptSpec, merge, parse_spec
@@ -120,7 +121,7 @@ LOOK_EVERY_S = 1.0
 CONFLICT = 409  # it does not run yet
 
 
-def notebook(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def notebook(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     """Open the notebook of a run, of a new one where none is named."""
     run = arguments.id or _launched(client, arguments, screen)
     if not arguments.id:
@@ -128,7 +129,7 @@ def notebook(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
     deadline = time.monotonic() + arguments.timeout
     while True:
         try:
-            opened = client.open_app(run)
+            opened = client.call("POST", f"runs/{quoted(run)}/apps", OpenedApp, json={})
             break
         except ApiError as error:
             if error.status != CONFLICT or client.run(run)["status"] in FINAL or time.monotonic() > deadline:
@@ -137,7 +138,6 @@ def notebook(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
     screen.say(f"Open within {opened['expires_in_s']} s, once: {opened['url']}")
     if arguments.browser:
         webbrowser.open(opened["url"])
-    return 0
 
 
 def _launched(client: Client, arguments: argparse.Namespace, screen: Screen) -> str:

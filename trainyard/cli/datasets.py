@@ -5,43 +5,37 @@ import time
 
 from trainyard.cli.screen import Screen, ago, figure, size
 from trainyard.contract.answers import people as data_answers
+from trainyard.contract.inspections import ColumnFacts
 from trainyard.rest import answers
-from trainyard.rest.client import Client
-from trainyard.rest.connection import ApiError
+from trainyard.rest.client import Client, quoted
+from trainyard.rest.connection import ApiError, given
 
 SOURCES = ("text", "jsonl", "npz", "csv", "parquet", "images")
 POLL_S = 0.5
 MAX_SHOWN = 30  # columns and classes on the terminal; --json has all
 
 
-def datasets(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def datasets(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = list(client.datasets(project=arguments.project))
     titles = ("name", "source", "state", "rows", "size", "project", "cluster", "checked", "id")
     nothing = "No datasets. Name one with `trainyard dataset add NAME --source csv --location /data/rows.csv`."
-    return screen.listing(found, titles, _row, nothing, is_json=arguments.json)
+    screen.listing(found, titles, _row, nothing, is_json=arguments.json)
 
 
 def add(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     options = {name: getattr(arguments, name) for name in ("target", "text_field", "image_size")}
-    made = client.add_dataset(
-        {
-            "name": arguments.name,
-            "source": arguments.source,
-            "location": arguments.location,
-            "project": arguments.project,
-            "cluster": arguments.cluster,
-            "options": {name: value for name, value in options.items() if value is not None},
-        }
-    )
+    asked = {name: getattr(arguments, name) for name in ("name", "source", "location", "project", "cluster")}
+    asked["options"] = given(options)
+    made = client.call("POST", "datasets", answers.DatasetWithFacts, json=asked)
     print(made["id"], flush=True)
     return 0 if not arguments.wait else _waited(client, made, screen)
 
 
-def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = _find(client, arguments)
     if arguments.json:
         screen.json(found)
-        return 0
+        return
     facts = found["facts"]
     screen.line(f"{found['name']} ({found['id']})", "bold")
     screen.line(_state(found), "red" if found["state"] == "failed" else "")
@@ -58,17 +52,16 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     if classes := facts.get("classes"):
         screen.line("")
         screen.table(("class", "rows"), [(one["name"], one["count"]) for one in classes[:MAX_SHOWN]])
-    return 0
 
 
 def check(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    return _waited(client, client.check_dataset(_find(client, arguments)["id"]), screen)
+    place = f"datasets/{quoted(_find(client, arguments)['id'])}/check"
+    return _waited(client, client.call("POST", place, answers.DatasetWithFacts, json={}), screen)
 
 
-def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    client.delete_dataset(_find(client, arguments)["id"])
+def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    client.call("DELETE", f"datasets/{quoted(_find(client, arguments)['id'])}", answers.Empty)
     screen.say(f"{arguments.name} is forgotten; its files are where they were.")
-    return 0
 
 
 def _find(client: Client, arguments: argparse.Namespace) -> answers.DatasetWithFacts:
@@ -108,6 +101,6 @@ def _row(one: data_answers.Dataset) -> tuple[object, ...]:
     return one["name"], one["source"], one["state"], _rows(one), size(one["size_bytes"]), *about
 
 
-def _column(one: answers.Column) -> tuple[object, ...]:
+def _column(one: ColumnFacts) -> tuple[object, ...]:
     numbers = (figure(one.get(key)) if key in one else "" for key in ("min", "max", "mean"))
     return one["name"], one.get("type", ""), one.get("missing", ""), *numbers

@@ -12,11 +12,12 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 from trainyard.cli.screen import Screen, ago, size
+from trainyard.contract.answers import runs as answers
 from trainyard.contract.statuses import FINAL
-from trainyard.rest import answers
-from trainyard.rest.client import Client
+from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError, Unreachable
 
 MAX_PATH = 1_000
@@ -29,16 +30,19 @@ class BadPath(OSError):
     """A path that leads out of the folder, or through what is there already."""
 
 
-def files(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    listed = client.send_leftovers(arguments.id) if arguments.send else client.file_list(arguments.id)
+def files(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    if arguments.send:
+        place = f"runs/{quoted(arguments.id)}/leftovers"
+        listed = client.call("POST", place, answers.FileList, json={"decision": "upload"})
+    else:
+        listed = client.file_list(arguments.id)
     if arguments.json:
         screen.json(listed)
-        return 0
+        return
     if listed["items"]:
         rows = [(one["path"], size(one["size_bytes"]), ago(one["modified_at"])) for one in listed["items"]]
         screen.table(("path", "size", "written"), rows)
     _say_what_waits(listed, arguments.id, screen)
-    return 0
 
 
 def _say_what_waits(listed: answers.FileList, run: str, screen: Screen) -> None:
@@ -133,9 +137,11 @@ def _fetch(client: Client, run: str, path: str, part: Path, note: Path) -> None:
     if part.is_file() and not part.is_symlink() and note.is_file():
         tag = str(json.loads(note.read_text() or "{}").get("tag") or "")
         first = part.stat().st_size if tag else 0
+    headers = {"Range": f"bytes={first}-", "If-Range": tag} if first else {}
+    headers["Accept-Encoding"] = "identity"
     try:
-        with client.file(run, path, first, tag) as response:
-            is_more = response.status_code == 206
+        with client.open(f"runs/{quoted(run)}/files/{quote(path)}", headers) as response:
+            is_more = response.status_code == 206  # else all of it comes, since the file is not the one of the tag
             note.write_text(json.dumps({"tag": response.headers.get("ETag", "")}))
             with _opened(part, anew=not is_more) as file:
                 for chunk in response.iter_bytes():

@@ -44,11 +44,11 @@ class LogReader:
                 return
 
 
-def logs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def logs(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     if arguments.grep is not None or arguments.label or (arguments.level and not arguments.follow):
         for line in found(client, arguments):
             _print(line, arguments, screen)
-        return 0
+        return
     reader = LogReader(client, arguments.id, arguments.rank)
     while True:
         # Asked before reading: what an ended run wrote is all there (a run ends when its records have arrived).
@@ -57,7 +57,7 @@ def logs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
             if not arguments.level or (line.document["level"] or "none") in arguments.level:
                 _print(line, arguments, screen)
         if is_last:
-            return 0
+            return
         time.sleep(POLL_S)
 
 
@@ -100,14 +100,15 @@ class AttemptPoints(TypedDict):
     value: list[float | str]
 
 
-def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     if arguments.csv and arguments.name is None:
         sys.stdout.writelines(client.series_csv(arguments.id))
-        return 0
+        return
     known = list(client.series(arguments.id))
     if arguments.name is None:
-        _list(screen, known, arguments.json)
-        return 0
+        titles = ("name", "labels", "count", "first_step", "last_step", "last", "min", "max")
+        screen.listing(known, titles, _series_row, is_json=arguments.json)
+        return
     if not any(one["name"] == arguments.name for one in known):
         raise ApiError(404, f"{arguments.id} has no metric {arguments.name}", [])
     text = client.series_csv(arguments.id, name=arguments.name)
@@ -118,19 +119,11 @@ def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> in
     else:
         rows = [(r["step"], figure(_number(r["value"])), _labels(labels_of(r["labels"]))) for r in csv_rows(text)]
         screen.table(("step", "value", "labels"), rows)
-    return 0
 
 
-def _list(screen: Screen, known: list[answers.Series], is_json: bool) -> None:
-    if is_json:
-        screen.json({"items": known})
-        return
-    titles = ("name", "labels", "count", "first_step", "last_step", "last", "min", "max")
-    rows = []
-    for one in known:
-        figures = (figure(one[key]) for key in ("last", "min", "max"))
-        rows.append((one["name"], _labels(one["labels"]), one["count"], one["first_step"], one["last_step"], *figures))
-    screen.table(titles, rows)
+def _series_row(one: answers.Series) -> tuple[object, ...]:
+    figures = (figure(one[key]) for key in ("last", "min", "max"))
+    return one["name"], _labels(one["labels"]), one["count"], one["first_step"], one["last_step"], *figures
 
 
 def csv_rows(text: Iterator[str]) -> Iterator[dict[str, str]]:

@@ -2,6 +2,7 @@
 as event files."""
 
 import argparse
+import json
 import re
 import time
 from collections import Counter
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from trainyard.cli.following import csv_rows, labels_of
-from trainyard.cli.screen import Screen, safe
+from trainyard.cli.screen import Screen, safe, speaks_json
 from trainyard.contract.answers.runs import RunDocument
 from trainyard.contract.statuses import LIVE
 from trainyard.doors import mlflow, neptune, rows, wandb
@@ -23,7 +24,7 @@ from trainyard.doors.importing import ForeignRun, Imported, send
 from trainyard.doors.tensorboard import exporting as events
 from trainyard.doors.tensorboard import importing as tensorboard
 from trainyard.rest import answers
-from trainyard.rest.client import Client
+from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.sdk import sync
 from trainyard.sdk.sync import Stuck
@@ -185,7 +186,7 @@ DOORS = {
 
 def add_tools(tools: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
     for tool, door in DOORS.items():
-        takes = add(tools, tool, import_runs, f"make a run of {door.makes}").add_argument
+        takes = add(tools, tool, import_runs, f"make a run of {door.makes}", speaks_json).add_argument
         takes("source", metavar=door.takes, help=door.where)
         takes("--project", help="whose runs they become (default: default)")
         if door.runs is _of_file:
@@ -237,7 +238,7 @@ def _report(came: list[Imported], arguments: argparse.Namespace, screen: Screen)
             screen.say(f"{one.run['name']}: not taken, {count:,} x: {why}")
 
 
-def export_tensorboard(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def export_tensorboard(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = []
     for run_id in arguments.ids:
         run = client.run_document(run_id)
@@ -247,13 +248,12 @@ def export_tensorboard(client: Client, arguments: argparse.Namespace, screen: Sc
         found.append(export)
     if arguments.json:
         screen.json({"items": [{"run": one.run["id"], "folder": str(one.folder), **one.counts} for one in found]})
-        return 0
+        return
     lines = [(one.run["id"], str(one.folder), *(f"{one.counts[key]:,}" for key in KEPT)) for one in found]
     screen.table(("id", "folder", *KEPT), lines)
     for one in found:
         for why in one.counts.keys() - set(KEPT):
             screen.say(f"{one.run['name']}: not written, {one.counts[why]:,} x: {why}")
-    return 0
 
 
 KEPT = ("points", "media")
@@ -266,6 +266,7 @@ class Export:
         self.run, self.folder = run, folder
         self.counts: Counter[str] = Counter(dict.fromkeys(KEPT, 0))
         self._client, self._files = client, files
+        self._media = f"runs/{quoted(run['id'])}/media"
         self._at = datetime.fromisoformat(run["created_at"]).timestamp()
         self._open: dict[Path, events.EventFile] = {}
 
@@ -279,11 +280,12 @@ class Export:
             file, name = self._file(labels_of(row["labels"])), re.sub(r"^'(?=[=+@-])", "", row["name"])
             file.add(name, int(row["step"]), float(row["time"]), events.scalar(float(row["value"])))
             self.counts["points"] += 1
-        for one in self._client.media(self.run["id"]):
+        for one in self._client.pages(self._media, answers.MediaName):
             labels = dict(one["labels"])
             index = labels.pop("index", None)
             tag, file = one["name"] if index is None else f"{one['name']}/{index}", self._file(labels)
-            listed = self._client.media_steps(self.run["id"], one["name"], one["labels"])
+            query = {"name": one["name"], "labels": json.dumps(one["labels"])}
+            listed = self._client.call("GET", f"{self._media}/steps", answers.MediaSteps, params=query)
             if listed["thinned"]:
                 self.counts[f"{one['name']} has more than 2,000 steps, of which an even choice is written"] += 1
             for item in listed["items"]:
@@ -291,14 +293,14 @@ class Export:
                     file.add(tag, item["step"], item["time"], value)
 
     def _medium(self, item: answers.MediaStep) -> bytes:
-        run, meta = self.run["id"], item["meta"]
         if item["kind"] not in ("image", "text", "histogram"):
             self.counts[f"media of the kind {item['kind']}"] += 1
             return b""
         self.counts["media"] += 1
         if item["kind"] == "image":
-            return events.image(meta["width"], meta["height"], self._client.medium_file(run, item["id"]))
-        medium = self._client.medium(run, item["id"])
+            data = self._client.whole(f"{self._media}/{item['id']}/file")
+            return events.image(item["meta"]["width"], item["meta"]["height"], data)
+        medium = self._client.call("GET", f"{self._media}/{item['id']}", answers.Medium)
         if (found := medium.get("histogram")) is not None:
             return events.histogram(found["edges"], found["counts"])
         return events.text(medium.get("text") or "")

@@ -19,7 +19,6 @@ from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import FINAL, Status
 from trainyard.formats.words import listed
-from trainyard.rest import answers
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, load_spec_file, merge, parse_spec
@@ -47,13 +46,14 @@ def read_spec(arguments: argparse.Namespace) -> tuple[Any, Spec, Path]:
 
 
 def clone(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    made = client.act(arguments.id, "clone", {"overrides": overrides_of(arguments.overrides)})
+    made = client.act(arguments.id, "clone", overrides=overrides_of(arguments.overrides))
     return _started(client, made, arguments, screen)
 
 
 def go_on(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    body: answers.VerbBody = {"step": arguments.step, "overrides": overrides_of(arguments.overrides)}
-    return _started(client, client.act(arguments.id, "continue", body), arguments, screen)
+    overrides = overrides_of(arguments.overrides)
+    made = client.act(arguments.id, "continue", step=arguments.step, overrides=overrides)
+    return _started(client, made, arguments, screen)
 
 
 def restart(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -130,7 +130,8 @@ def send_code(client: Client, spec: ScriptSpec, folder: Path, screen: Screen) ->
     if field:
         raise SpecError([Problem(f"task.{field}", f"{words}: {source}")])
     screen.say(f"Sending {len(names):,} {'file' if len(names) == 1 else 'files'}, {len(data) / 1e6:.1f} MB.")
-    client.upload_bundle(data, spec.project)
+    headers, query = {"Content-Type": "application/gzip"}, {"project": spec.project}
+    client.call("POST", "bundles", run_answers.Bundle, params=query, content=data, headers=headers)
     return {"sha256": sha256}
 
 

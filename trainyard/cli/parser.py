@@ -9,7 +9,7 @@ from trainyard.cli import acting, beside, datasets, files, following, importing,
 from trainyard.cli.screen import speaks_json
 from trainyard.cli.security import add_security
 
-Command = Callable[..., int]
+Command = Callable[..., int | None]  # the exit code; None: 0
 Takes = Callable[[argparse.ArgumentParser], None]  # adds what several commands take
 LEVELS = ("error", "warning", "info", "debug", "none")
 
@@ -67,11 +67,7 @@ def _add_syncing(commands: Any) -> None:
     sync.add_argument("--again", action="store_true", help="send those anew that were deleted on the server")
     doors = commands.add_parser("import", help="import runs of other tools", description="Import runs of other tools.")
     tools = doors.add_subparsers(dest="import_command", required=True, metavar="TOOL")
-    importing.add_tools(tools, _tool)
-
-
-def _tool(tools: Any, name: str, run: Command, sentence: str) -> argparse.ArgumentParser:
-    return _command(tools, name, run, sentence, speaks_json)
+    importing.add_tools(tools, _command)
 
 
 def _add_other_tools(commands: Any) -> None:
@@ -81,7 +77,8 @@ def _add_other_tools(commands: Any) -> None:
     shadow.add_argument("--project", help="whose run it becomes (default: default)")
     written = commands.add_parser("export", help="runs for other tools", description="Runs for other tools.")
     tools = written.add_subparsers(dest="export_command", required=True, metavar="TOOL")
-    files = _tool(tools, "tensorboard", importing.export_tensorboard, "write runs as TensorBoard's event files")
+    sentence = "write runs as TensorBoard's event files"
+    files = _command(tools, "tensorboard", importing.export_tensorboard, sentence, speaks_json)
     files.add_argument("folder", metavar="FOLDER", help="each run becomes a folder below it")
     files.add_argument("ids", nargs="+", metavar="ID", help="a run's id")
 

@@ -23,12 +23,8 @@ PROGRAMS = {
     "manage": ("dashboard.manage", "run a command of Django's on the server: migrate, audit, person, erasures, …"),
 }
 
-# Needs of each beside the client. `up` starts local nodes, too; recipes say themselves what they lack.
-NEEDS = {
-    "up": ("server", "node"), "serve": ("server",), "migrate": ("server",), "node": ("node",),
-    "backup": ("server",), "restore": ("server",),
-    "doctor": ("server", "node"), "tls": ("server",), "sign-in-link": ("server",), "manage": ("server",),
-}  # fmt: skip
+# Needs beside the client; of the others the server's. `up` starts local nodes, too; recipes say what they lack.
+NEEDS = {"up": ("server", "node"), "node": ("node",), "doctor": ("server", "node")}
 
 
 def become(command: str, words: list[str]) -> int:
@@ -36,7 +32,7 @@ def become(command: str, words: list[str]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     module, *first = PROGRAMS[command][0].split()
-    for extra in NEEDS[command]:
+    for extra in NEEDS.get(command, ("server",)):
         if sentence := lacking(f"trainyard {command}", extra):
             print(sentence, file=sys.stderr)
             return 1

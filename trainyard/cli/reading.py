@@ -14,26 +14,27 @@ from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.facts import TimeDocument
 from trainyard.formats.figures import between, duration, percent, rate, scaled, seconds
 from trainyard.grouping import grouped
+from trainyard.rest.answers import Plans
 from trainyard.rest.client import Client
 
 SHOWN_S = 0.5  # a shorter part of a run's time is left out
 
 
-def runs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def runs(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     filters = {name: getattr(arguments, name) for name in ("project", "tag", "q", "filter", "sort")}
     statuses = arguments.status.upper().split(",") if arguments.status else None
     pages = client.runs(**filters, status=statuses, archived=arguments.archived, limit=min(arguments.limit, 200))
     found = list(itertools.islice(pages, arguments.limit))
     titles = ("id", "name", "status", "step", "project", "cluster", "created")
     nothing = "No runs. Launch one with `trainyard submit FILE`."
-    return screen.listing(found, titles, _row, nothing, is_json=arguments.json)
+    screen.listing(found, titles, _row, nothing, is_json=arguments.json)
 
 
-def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     run = client.run(arguments.id)
     if arguments.json:
         screen.json(run)
-        return 0
+        return
     screen.line(f"{run['name']} ({run['id']})", "bold")
     screen.line(f"{_status(run)}: {run['reason']['sentence']}".rstrip(": "), STATUS_STYLES.get(run["status"], ""))
     _show_cause(client, run, screen)
@@ -59,7 +60,6 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         screen.line("")
         rows = [(name, *(figure(one[key]) for key in ("last", "min", "max", "count"))) for name, one in summary.items()]
         screen.table(("metric", "last", "min", "max", "count"), rows)
-    return 0
 
 
 def _show_cause(client: Client, run: run_answers.Run, screen: Screen) -> None:
@@ -74,24 +74,24 @@ def _show_cause(client: Client, run: run_answers.Run, screen: Screen) -> None:
         screen.line(f"followed   {one['sentence']}")
 
 
-def checkpoints(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def checkpoints(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = list(client.checkpoints(arguments.id))
     titles = ("step", "state", "size", "attempt", "node", "rank", "took", "taken", "restored by")
     nothing = "No checkpoints. `checkpoint.every_steps` of the spec says how often one is taken."
-    return screen.listing(found, titles, _checkpoint_row, nothing, is_json=arguments.json)
+    screen.listing(found, titles, _checkpoint_row, nothing, is_json=arguments.json)
 
 
-def clusters(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def clusters(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = list(client.clusters())
     titles = ("name", "engine", "region", "nodes", "slots", "queued", "id")
-    return screen.listing(found, titles, _cluster_row, "No clusters yet.", is_json=arguments.json)
+    screen.listing(found, titles, _cluster_row, "No clusters yet.", is_json=arguments.json)
 
 
-def nodes(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def nodes(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = list(client.nodes(cluster=arguments.cluster))
     titles = ("name", "cluster", "slots", "accelerator", "state", "seen", "id")
     nothing = "No nodes. Add one with `trainyard node --join TOKEN --server URL` on its machine."
-    return screen.listing(found, titles, _node_row, nothing, is_json=arguments.json)
+    screen.listing(found, titles, _node_row, nothing, is_json=arguments.json)
 
 
 def _row(run: run_answers.Run) -> tuple[object, ...]:
@@ -188,12 +188,12 @@ MEMORY_PARTS: tuple[facts.MemoryPart, ...] = get_args(facts.MemoryPart)
 STEP_PARTS: tuple[facts.StepPart, ...] = get_args(facts.StepPart)
 
 
-def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     document, _, _ = read_spec(arguments)
-    answer = client.plan(document, count=arguments.count)
+    answer = client.call("POST", "plans", Plans, params={"count": arguments.count}, json=document)
     if arguments.json:
         screen.json(answer)
-        return 0
+        return
     estimate, rates = answer["estimate"], answer["rates"]
     measured = f"measured by run {rates['run']}" if rates["run"] else "measured by another project's benchmark"
     basis = measured if rates["is_measured"] else "assumed: nobody has measured this cluster"
@@ -208,7 +208,6 @@ def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     if answer["proposals"]:
         screen.line("")
         screen.table(("plan", "step", "memory", "why"), [_proposal(one) for one in answer["proposals"]])
-    return 0
 
 
 def _facts(estimate: facts.EstimateDocument) -> Iterator[tuple[str, str]]:

@@ -59,16 +59,14 @@ class Screen:
 
     def listing(
         self, found: Sequence[T], titles: Sequence[str], row: Row[T], nothing: str = "", *, is_json: bool
-    ) -> int:
-        """Print what was found as a table or JSON, and the sentence, if any, where that is nothing. Return the exit
-        code."""
+    ) -> None:
+        """Print what was found as a table or JSON, and the sentence, if any, where that is nothing."""
         if is_json:
             self.json({"items": found})
         elif found or not nothing:
             self.table(titles, map(row, found))
         else:
             self.say(nothing)
-        return 0
 
     def table(self, titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Print rows under their titles; a column called ``status`` gets its colours."""

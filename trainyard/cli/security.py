@@ -6,14 +6,14 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from trainyard.cli.screen import Screen, ago, size, speaks_json
-from trainyard.contract.answers.people import AuditRow, Compliance, Days, Export, Removals, Secret, Storage
-from trainyard.rest.answers import Page
-from trainyard.rest.client import Client
+from trainyard.contract.answers import people
+from trainyard.rest.answers import Empty, Page
+from trainyard.rest.client import SUBMIT_S, Client, quoted
 from trainyard.rest.connection import ApiError
 
 Adder = Callable[..., argparse.ArgumentParser]
@@ -76,32 +76,34 @@ def _add_audit(verbs: Any, command: Adder) -> None:
 # ``trainyard secrets``: values come from the standard input or a prompt, never from the command line.
 
 
-def list_secrets(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    found = list(client.secrets(arguments.project))
-    return screen.listing(found, ("name", "version", "set by", "set", "used"), _secret_row, is_json=arguments.json)
+def list_secrets(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    found = list(client.pages(_secrets_of(arguments), people.Secret))
+    screen.listing(found, ("name", "version", "set by", "set", "used"), _secret_row, is_json=arguments.json)
 
 
-def _secret_row(one: Secret) -> tuple[object, ...]:
+def _secret_row(one: people.Secret) -> tuple[object, ...]:
     used = ago(one["used_at"]) or "never"
     return one["name"], one["version"], one["created_by"] or "", ago(one["changed_at"]), used
 
 
-def put_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    client.set_secret(arguments.name, _value(arguments.name), arguments.project)
+def put_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    place, value = f"{_secrets_of(arguments)}/{quoted(arguments.name)}", _value(arguments.name)
+    client.call("PUT", place, Empty, json={"value": value})
     screen.say(f"{arguments.name} is set. Runs that begin from now on get it.")
-    return 0
 
 
-def delete_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    client.delete_secret(arguments.name, arguments.project)
+def delete_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    client.call("DELETE", f"{_secrets_of(arguments)}/{quoted(arguments.name)}", Empty)
     screen.say(f"{arguments.name} is deleted.")
-    return 0
 
 
-def rotate_key(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    done = client.rotate_secrets_key()
+def rotate_key(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    done = client.call("POST", "secrets/rotate-key", people.Rotated, json={}, timeout=SUBMIT_S)
     screen.say(f"{done['sentence']} {done['versions']} values are wrapped with it.")
-    return 0
+
+
+def _secrets_of(arguments: argparse.Namespace) -> str:
+    return f"projects/{quoted(arguments.project)}/secrets" if arguments.project else "me/secrets"
 
 
 def _value(name: str) -> str:
@@ -121,20 +123,21 @@ MEASURE_S = 600.0  # the whole audit is read
 FILTERS = ("actor", "action", "object", "project", "result", "q", "since", "until")
 
 
-def list_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    found = client.audit(arguments.limit, **_filters(arguments))
+def list_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    pages = client.pages("audit", people.AuditRow, **_filters(arguments), limit=min(arguments.limit, 200))
+    found = list(islice(pages, arguments.limit))
     titles = ("row", "at", "who", "what", "of", "project", "result")
-    return screen.listing(found, titles, _audit_row, is_json=arguments.json)
+    screen.listing(found, titles, _audit_row, is_json=arguments.json)
 
 
-def _audit_row(one: AuditRow) -> tuple[object, ...]:
+def _audit_row(one: people.AuditRow) -> tuple[object, ...]:
     about = one["action"], one["object"], one["project"], one["result"]
     return one["sequence"], ago(one["at"]), one["actor"] or "nobody", *about
 
 
 def verify_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     """Exit code 1 where a row does not fit."""
-    found = client.verify_audit()
+    found = client.call("GET", "audit/verify", people.Verdict, timeout=SUBMIT_S)
     if arguments.json:
         screen.json(found)
     elif found["fault"] is not None:
@@ -145,15 +148,14 @@ def verify_audit(client: Client, arguments: argparse.Namespace, screen: Screen) 
     return 0 if found["intact"] else 1
 
 
-def export_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    for text in client.export_audit("csv" if arguments.csv else "jsonl", **_filters(arguments)):
-        sys.stdout.write(text)
-    return 0
+def export_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    form = "csv" if arguments.csv else "jsonl"
+    sys.stdout.writelines(client.texts("audit/export", **_filters(arguments), format=form))
 
 
 def comply(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     """Exit code 1 where a control is red."""
-    found = client.call("GET", "compliance", Compliance, timeout=MEASURE_S)
+    found = client.call("GET", "compliance", people.Compliance, timeout=MEASURE_S)
     if arguments.json:
         screen.json(found)
     else:
@@ -179,7 +181,7 @@ FOR_EVER = "for ever"
 def export_mine(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     """Have an export made, or take the one of the last hour, and bring it here."""
     try:
-        found: Export | None = client.call("POST", "me/exports", Export, json={})
+        found: people.Export | None = client.call("POST", "me/exports", people.Export, json={})
     except ApiError as error:
         if error.status != 409:
             raise
@@ -195,23 +197,23 @@ def export_mine(client: Client, arguments: argparse.Namespace, screen: Screen) -
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     headers = {"Accept-Encoding": "identity"}
     with os.fdopen(descriptor, "wb") as file, client.open(f"me/exports/{found['id']}/file", headers) as answer:
-        for part in answer.iter_bytes(CHUNK_BYTES):
-            file.write(part)
+        for data in answer.iter_bytes(CHUNK_BYTES):
+            file.write(data)
     screen.say(f"{found['rows']} rows, {size(found['size_bytes'])}")
     screen.line(str(target))
     return 0
 
 
-def _newest_export(client: Client) -> Export | None:
-    found = client.call("GET", "me/exports", Page[Export], params={"limit": 1})
+def _newest_export(client: Client) -> people.Export | None:
+    found = client.call("GET", "me/exports", Page[people.Export], params={"limit": 1})
     return found["items"][0] if found["items"] else None
 
 
-def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    found = client.call("GET", f"projects/{quote(arguments.project, safe='')}/storage", Storage)
+def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    found = client.call("GET", f"projects/{quoted(arguments.project)}/storage", people.Storage)
     if arguments.json:
         screen.json(found)
-        return 0
+        return
     rows = [
         (one["kind"], one["place"], one["region"] or "not known", size(one["bytes"]), one["number"],
          "outside" if one["is_outside"] else "")
@@ -220,22 +222,20 @@ def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) 
     screen.table(("kind", "place", "region", "size", "number", ""), rows)
     if found["sentence"]:
         screen.complain(found["sentence"])
-    return 0
 
 
-def keep_for(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def keep_for(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     """Show how long what is kept; with ``--keep`` what would go, and with ``--yes`` save it."""
-    days, place = dict(arguments.keep), f"projects/{quote(arguments.project, safe='')}/retention"
+    days, place = dict(arguments.keep), f"projects/{quoted(arguments.project)}/retention"
     if days and not arguments.yes:
-        removals = client.call("POST", f"{place}/preview", Removals, json={"days": days})["items"]
+        removals = client.call("POST", f"{place}/preview", people.Removals, json={"days": days})["items"]
         screen.say("This would be removed now. --yes saves it.")
         titles = ("kind", "older than", "runs", "size")
         screen.table(titles, [(one["kind"], f"{one['days']} d", one["runs"], size(one["bytes"])) for one in removals])
-        return 0
-    found = client.call("PUT", place, Days, json={"days": days}) if days else client.call("GET", place, Days)
+        return
+    found = client.call("PUT" if days else "GET", place, people.Days, json={"days": days} if days else None)
     rows = [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in found["days"].items()]
     screen.table(("kind", "kept"), rows)
-    return 0
 
 
 def kind_and_days(text: str) -> tuple[str, int | None]:

@@ -15,14 +15,16 @@ import yaml
 from trainyard.cli.launching import overrides_of, read_spec, send_code
 from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span, speaks_json
 from trainyard.contract.answers import sweeps as sweep_answers
-from trainyard.contract.base import JsonObject
+from trainyard.contract.answers.runs import Run
+from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
 from trainyard.formats.figures import number, percent
 from trainyard.interchange.optuna_storage import read_study, write_study
-from trainyard.interchange.study import renamed
+from trainyard.interchange.study import Study, renamed
 from trainyard.interchange.wandb_sweeps import translate as translated
 from trainyard.interchange.warm_start import warm_start
-from trainyard.rest.client import SUBMIT_S, Client
+from trainyard.rest.answers import Named
+from trainyard.rest.client import SUBMIT_S, Client, quoted
 from trainyard.rest.connection import ApiError
 from trainyard.spec import Problem, ScriptSpec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document
@@ -89,7 +91,8 @@ def with_start(words: list[str]) -> list[str]:
 def start(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     document = _with_code(client, *_document(arguments.file), screen)
     if arguments.preview:
-        return _preview(client.preview_sweep(document), screen)
+        found = client.call("POST", "sweeps/preview", sweep_answers.SweepPreview, json=document, timeout=SUBMIT_S)
+        return _preview(found, screen)
     sweep = client.start_sweep(document)
     print(sweep["id"], flush=True)
     if not arguments.wait:
@@ -197,11 +200,11 @@ def _show_scaling(found: sweep_answers.Scaling | None, screen: Screen) -> None:
     screen.line(found["verdict"])
 
 
-def sweeps(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def sweeps(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     found = list(itertools.islice(client.sweeps(project=arguments.project), 200))
     titles = ("id", "name", "status", "trials", "best", "project", "created")
     nothing = "No sweeps. Start one with `trainyard sweep FILE`."
-    return screen.listing(found, titles, _row, nothing, is_json=arguments.json)
+    screen.listing(found, titles, _row, nothing, is_json=arguments.json)
 
 
 def _row(one: sweep_answers.SweepItem) -> tuple[object, ...]:
@@ -211,11 +214,11 @@ def _row(one: sweep_answers.SweepItem) -> tuple[object, ...]:
     return one["id"], one["name"], one["status"], trials, best, one["project"], ago(one["created_at"])
 
 
-def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     sweep = client.sweep(arguments.id)
     if arguments.json:
         screen.json(sweep)
-        return 0
+        return
     screen.line(f"{sweep['name']} ({sweep['id']})", "bold")
     _show_scaling(sweep.get("scaling"), screen)
     style = STATUS_STYLES.get(sweep["status"], "")
@@ -228,12 +231,11 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         screen.line(f"front      {'trial' if len(front) == 1 else 'trials'} {', '.join(map(str, front))}")
     _show_importance(client, sweep["id"], screen)
     _show_trials(sweep, screen)
-    return 0
 
 
 def _show_importance(client: Client, sweep: str, screen: Screen) -> None:
     try:
-        found = client.sweep_importance(sweep)
+        found = client.call("GET", f"sweeps/{quoted(sweep)}/importance", sweep_answers.Importance)
     except ApiError as error:
         if error.status == 404:  # an older server does not know it
             return
@@ -259,27 +261,27 @@ def _show_trials(sweep: sweep_answers.Sweep, screen: Screen) -> None:
         screen.line(line)
 
 
-def act(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def act(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     sweep = client.act_on_sweep(arguments.id, arguments.sweep_command)
     screen.say(f"{sweep['status']}: {sweep['reason']['sentence']}")
-    return 0
 
 
-def try_parameters(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    print(client.add_trial(arguments.id, overrides_of(arguments.overrides))["trials"][-1]["number"], flush=True)
-    return 0
+def try_parameters(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    asked = {"parameters": overrides_of(arguments.overrides)}
+    sweep = client.call("POST", f"sweeps/{quoted(arguments.id)}/trials", sweep_answers.Sweep, json=asked)
+    print(sweep["trials"][-1]["number"], flush=True)
 
 
-def promote(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    client.promote_trial(arguments.id, arguments.number)
+def promote(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    client.call("POST", f"{_trial(arguments)}/promote", sweep_answers.Sweep, json={})
     screen.say(f"trial {arguments.number} goes on")
-    return 0
 
 
-def launch(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    for run in client.launch_trial(arguments.id, arguments.trial, arguments.seeds)["runs"]:
+def launch(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    asked = {"number": arguments.trial, "seeds": arguments.seeds}
+    made = client.call("POST", f"sweeps/{quoted(arguments.id)}/launch", sweep_answers.Launched, json=asked)
+    for run in made["runs"]:
         print(run, flush=True)
-    return 0
 
 
 def _shown(parameters: JsonObject) -> str:
@@ -325,7 +327,7 @@ def _takes_names(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     study, unfinished = read_study(arguments.storage, arguments.study or "")
     if unfinished:
         screen.say(f"Left out: {unfinished:,} {'trial' if unfinished == 1 else 'trials'} that had not ended.")
@@ -340,37 +342,39 @@ def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) 
     parse_sweep(document)
     if arguments.dry_run:
         print(as_yaml({"sweep": document}), end="")
-        return 0
+        return
     if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
         document = merge(document, {"base.task.code": send_code(client, spec, folder, screen)})
-    print(client.import_sweep(document, study)["id"], flush=True)
+    asked = {"sweep": document, "study": to_builtins(study)}
+    print(client.call("POST", "sweeps/import", Named, json=asked, timeout=SUBMIT_S)["id"], flush=True)
     num = len(study.trials)
     screen.say(f"{num:,} {'trial' if num == 1 else 'trials'} of {study.name} taken over; {arguments.trials:,} to come.")
-    return 0
 
 
-def export_sweep(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    study = renamed(client.sweep_study(arguments.id), {path: name for name, path in names_of(arguments.map).items()})
+def export_sweep(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    document = client.call("GET", f"sweeps/{quoted(arguments.id)}/study", Study, timeout=SUBMIT_S)
+    study = renamed(convert(document, Study), {path: name for name, path in names_of(arguments.map).items()})
     if arguments.study:
         study = msgspec.structs.replace(study, name=arguments.study)
     write_study(arguments.storage, study)
     num = len(study.trials)
     screen.line(f"{study.name}: {num:,} {'trial' if num == 1 else 'trials'}")
-    return 0
 
 
-def translate(client: Client | None, arguments: argparse.Namespace, screen: Screen) -> int:
+def translate(client: Client | None, arguments: argparse.Namespace, screen: Screen) -> None:
     document, remarks = translated(parse_document(_bounded(arguments.file), arguments.file))
     for remark in remarks:
         screen.say(remark, "yellow")
     parse_sweep(document)
     print(as_yaml({"sweep": document}), end="")
-    return 0
 
 
-def replay(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    print(client.replay(arguments.id, arguments.number)["id"], flush=True)
-    return 0
+def replay(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    print(client.call("POST", f"{_trial(arguments)}/replay", Run)["id"], flush=True)
+
+
+def _trial(arguments: argparse.Namespace) -> str:
+    return f"sweeps/{quoted(arguments.id)}/trials/{arguments.number}"
 
 
 def names_of(pairs: list[str]) -> dict[str, str]:

@@ -47,6 +47,9 @@ def prepared(kind: T) -> T:
     return kind
 
 
+to_builtins = msgspec.to_builtins  # a document as dicts, lists, texts and numbers: what a JSON column takes
+
+
 class BadMessage(ValueError):
     """A message that is not taken: its seal does not fit, or its content has another shape."""
 
@@ -91,11 +94,6 @@ def convert(value: object, kind: type[T], *, is_secret: bool = False) -> T:
         return msgspec.convert(cleaned, prepared(kind), strict=True)
     except msgspec.ValidationError as error:
         raise BadDocument(problem_in(str(error), cleaned, kind, is_secret=is_secret)) from error
-
-
-def to_builtins(document: object) -> Any:
-    """Return the document as dicts, lists, texts and numbers: what a JSON column or ``json.dumps`` takes."""
-    return msgspec.to_builtins(document)
 
 
 def clean(value: Any, depth: int = 0) -> Any:

@@ -266,14 +266,9 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[AnyRecord] = msgspec.msgpack.Decoder(prepared(AnyRecord))
 
 
-def encode_record(record: AnyRecord) -> bytes:
-    """Return the record in MessagePack, without producer and sequence."""
+def encode_record(record: object) -> bytes:
+    """Return a record without producer and sequence, or a part of one that is encoded on its own, in MessagePack."""
     return _encoder.encode(record)
-
-
-def encode_part(part: object) -> bytes:
-    """Return a part of a record that is encoded on its own, in MessagePack."""
-    return _encoder.encode(part)
 
 
 def decode_record(body: bytes | memoryview) -> AnyRecord:

@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import secrets
 import time
-from typing import TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 from trainyard.contract.base import BadDocument, BadMessage, decode, encode
@@ -49,16 +49,9 @@ def frames_scope(node_id: str, run_id: str, fence: int) -> str:
 LOCKED = "1"  # the field ``e`` of an entry of the stream whose frames the node's key opens
 
 
-def order_scope(node_id: str) -> str:
-    return f"order:{node_id}"
-
-
-def question_scope(node_id: str) -> str:
-    return f"question:{node_id}"
-
-
-def session_scope(node_id: str) -> str:
-    return f"session:{node_id}"
+def node_scope(what: Literal["order", "question", "session"], node_id: str) -> str:
+    """Of what travels locked to a node."""
+    return f"{what}:{node_id}"
 
 
 def mac(key: str, scope: str, payload: bytes) -> str:

@@ -65,8 +65,8 @@ FROM_PEOPLE = frozenset(
 )
 
 
-class SessionWish(WireStruct, kw_only=True):
-    """The first message of a person's socket: a new session, or one to go on with."""
+class SessionCommand(WireStruct, kw_only=True):
+    """A command beside a rank, or a port of it."""
 
     rank: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     command: Annotated[list[Word], msgspec.Meta(max_length=MAX_WORDS)] = []  # none: a shell
@@ -78,27 +78,22 @@ class SessionWish(WireStruct, kw_only=True):
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT_S)] = 0.0  # for a process that listens at the port
     time_limit_s: Annotated[float, msgspec.Meta(gt=0, le=MAX_LIMIT_S)] | None = None
     output_limit_bytes: Annotated[int, msgspec.Meta(gt=0, le=MAX_OUTPUT_BYTES)] | None = None
+
+
+class SessionWish(SessionCommand, kw_only=True):
+    """The first message of a person's socket: a new session, or one to go on with."""
+
     session: Id = ""  # go on with this one…
     since: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0  # …after this frame
 
 
-class SessionOrder(WireStruct, kw_only=True):
+class SessionOrder(SessionCommand, kw_only=True):
     """Command that a node is to start beside a rank. It travels locked: a command may name secrets."""
 
     session: Id
     attempt: Id
     run: Id
     fence: int
-    rank: int
-    command: list[str] = []
-    terminal: bool = False
-    rows: int = 24
-    columns: int = 80
-    input: bool = False
-    port: int | None = None
-    wait_s: float = 0.0
-    time_limit_s: float | None = None
-    output_limit_bytes: int | None = None
 
 
 class Attach(Locked):

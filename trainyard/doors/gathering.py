@@ -1,6 +1,6 @@
 """What a door has translated and not yet passed on, as records of the contract."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,25 +20,18 @@ class Gathering:
 
     def __init__(self) -> None:
         self.refused: Counter[str] = Counter()
-        self._groups: Groups = {}
+        self._groups: Groups = defaultdict(Rows)
         self._others: list[AnyRecord] = []
         self._config: JsonObject = {}
         self._num_chars = 0  # of the newest record of lines
 
     def rows(self, name: str, labels: Labels = ()) -> Rows:
         """Return where points of a series are added until the next ``take``: a step, a time and a value each."""
-        key = (name,), labels
-        rows = self._groups.get(key)
-        if rows is None:
-            rows = self._groups[key] = Rows()
-        return rows
+        return self._groups[(name,), labels]
 
     def point(self, name: str, step: int, time: float, value: float, labels: Labels = ()) -> None:
         """Add a number."""
-        rows = self.rows(name, labels)
-        rows.steps.append(step)
-        rows.times.append(time)
-        rows.values.append(value)
+        self.rows(name, labels).add(step, time, (value,))
 
     def media(self, name: str, step: int, time: float, media: Media, labels: Labels = ()) -> None:
         """Add one; what cannot be kept is counted with its reason."""
@@ -77,7 +70,7 @@ class Gathering:
 
     def take(self) -> Iterator[AnyRecord]:
         """Yield what was gathered, each record small enough for a frame, and forget it."""
-        groups, self._groups = self._groups, {}
+        groups, self._groups = self._groups, defaultdict(Rows)
         others, self._others = self._others, []
         for record, _ in records_of(groups, self.refuse):
             yield record

@@ -11,7 +11,7 @@ import itertools
 import math
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -31,9 +31,9 @@ class SourceFile(Protocol):
 
     key: str  # names it for ever
     end: int  # how far it can be read now
-    first_at: float  # Unix seconds, once it was read
-    last_at: float  # not finite: nothing says that it ended
-    error: str  # with which its process ended; empty where it did not fail, or nothing says so
+    first_at: float = math.inf  # Unix seconds, once it was read
+    last_at: float = -math.inf  # not finite: nothing says that it ended
+    error: str = ""  # with which its process ended; empty where it did not fail, or nothing says so
 
     def records(self, gathering: Gathering, start: int, end: int) -> Iterator[AnyRecord]:
         """Yield what lies between two places; the same places give the same records. Raises OSError."""
@@ -70,13 +70,8 @@ def local_id(*parts: str) -> str:
     return hashlib.sha256("\n".join(("trainyard import", *parts)).encode()).hexdigest()[:32]
 
 
-def send(
-    client: Client, foreign: ForeignRun, project: str | None = None, advance: Callable[[int], None] = lambda _: None
-) -> Imported:
-    """Send what the server lacks of the run. ``advance`` is called with the bytes of each file that was read.
-
-    Raises ApiError, Unreachable, OSError, and Stuck.
-    """
+def send(client: Client, foreign: ForeignRun, project: str | None = None) -> Imported:
+    """Send what the server lacks of the run. Raises ApiError, Unreachable, OSError, and Stuck."""
     own = local_id(foreign.id, project or "")
     body: answers.LocalRunBody = {
         "name": clean_name(foreign.name) or "imported run",
@@ -94,7 +89,6 @@ def send(
         for part in parts:
             _send_part(client, file, part, gathering, found, is_followed=part is not parts[-1])
             body["processes"][part.producer] = _process(file, is_interrupted=foreign.is_interrupted)
-        advance(file.end)
     if body["processes"]:
         found.run = patiently(lambda: client.send_local_run(own, body), PATIENCE_S)["run"]
     return found

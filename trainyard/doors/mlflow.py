@@ -54,8 +54,8 @@ class MlflowRun(NamedTuple):
         gathering.describe(config, tags=tags, notes=self.tags.get(NOTE, ""), group=self.experiment)
 
 
-class Source:
-    """See ``trainyard.doors.importing.SourceFile``; a place is a number of points, or of what is said."""
+class Source(SourceFile):
+    """A place is a number of points, or of what is said."""
 
     def __init__(self, run: MlflowRun, key: str, end: int, fill: Callable[[Gathering, int, int], None]) -> None:
         self.key, self.end, self._fill = key, end, fill

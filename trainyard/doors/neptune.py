@@ -12,8 +12,9 @@ from typing import Any
 from trainyard.contract.base import JsonObject
 from trainyard.contract.records import AnyRecord, Stream
 from trainyard.doors.gathering import Gathering
-from trainyard.doors.importing import ForeignRun
+from trainyard.doors.importing import ForeignRun, SourceFile
 from trainyard.formats.media import Histogram, Text
+from trainyard.formats.parameters import put
 from trainyard.sdk.buffers import whole_step
 
 FIRST = "_part_0.parquet"
@@ -42,8 +43,8 @@ def _run(first: Path) -> ForeignRun:
     return ForeignRun(f"neptune {file.project} {file.run}", file.name, str(first), [file])
 
 
-class Source:
-    """See ``trainyard.doors.importing.SourceFile``; a place is a number of rows of all parts."""
+class Source(SourceFile):
+    """A place is a number of rows of all parts."""
 
     key = "rows"
 
@@ -80,7 +81,7 @@ class Source:
         config: JsonObject = {}
         for path, value in self._about.items():
             if not path.startswith("sys/"):
-                _put(config, path, value)
+                put(config, path.split("/"), value, path)
         tags = [*self._about.get("sys/tags", ()), *self._about.get("sys/group_tags", ())]
         gathering.describe(config, tags=tags, notes=str(self._about.get("sys/description") or ""))
 
@@ -110,18 +111,6 @@ class Source:
             gathering.refuse(name, f"a histogram of the kind {value['type']}, not of counts")
         else:
             gathering.media(name, step, at, Histogram(counts=value["values"], edges=value["edges"]))
-
-
-def _put(config: JsonObject, path: str, value: Any) -> None:
-    """Set ``a/b`` as ``b`` in ``a``; under its whole path where ``a`` is a value itself."""
-    *folders, last = path.split("/")
-    inside = config
-    for folder in folders:
-        inside = inside.setdefault(folder, {})
-        if not isinstance(inside, dict):
-            config[path] = value
-            return
-    inside[last if not isinstance(inside.get(last), dict) else path] = value
 
 
 def _opened(path: Path) -> Any:

@@ -44,15 +44,10 @@ class Row(NamedTuple):
 Read = Callable[[float, Refuse], Iterable[Row]]  # up to a place; says what it leaves out
 
 
-class RowsFile:
-    """See ``trainyard.doors.importing.SourceFile``."""
-
-    error = ""
-
+class RowsFile(SourceFile):
     def __init__(self, key: str, end: int, read: Read, at: float, config: JsonObject | None = None) -> None:
         self.key, self.end = key, end
         self._read, self._at, self._config = read, at, config or {}  # the time of a row that has none
-        self.first_at, self.last_at = math.inf, -math.inf
 
     def records(self, gathering: Gathering, start: int, end: int) -> Iterator[AnyRecord]:
         texts: dict[str, str] = {}

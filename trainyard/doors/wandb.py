@@ -44,22 +44,19 @@ def foreign_runs(root: Path) -> list[ForeignRun]:
     found = []
     for own, wandb_files in grouped((path.stem.removeprefix("run-"), WandbFile(path)) for path in paths).items():
         head = wandb_files[0].head()
-        files: list[SourceFile] = [*wandb_files]
         name = head.get(8, b"").decode("utf-8", "replace") or own
         where = b"/".join((head.get(2, b""), head.get(3, b""))).decode("utf-8", "replace")
-        found.append(ForeignRun(f"wandb {where} {own}", name, str(wandb_files[0].path.parent), files))
+        found.append(ForeignRun(f"wandb {where} {own}", name, str(wandb_files[0].path.parent), wandb_files))
     return found
 
 
-class WandbFile:
-    """See ``trainyard.doors.importing.SourceFile``. One without an exit has no end: its process may still write."""
+class WandbFile(SourceFile):
+    """One without an exit has no end: its process may still write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.key = f"{path.parent.name}/{path.name}"
         self.end = path.stat().st_size
-        self.first_at, self.last_at = math.inf, -math.inf
-        self.error = ""
 
     def head(self) -> dict[int, Any]:
         """Return the fields of the record about the run; none where there is none."""

@@ -11,7 +11,7 @@ from trainyard.contract.causes import CauseClass
 from trainyard.contract.orders import LogRule
 from trainyard.contract.reports import RuleMatch
 from trainyard.failures.signs import SIGNS
-from trainyard.formats.regular_expressions import BadExpression, compiled_any, compiled_for_lines, compiled_for_numbers
+from trainyard.formats.regular_expressions import BadExpression, compiled, compiled_any, compiled_for_lines
 
 # Classes of failures whose signs in a log are worth a label. Others are about the code, which says so itself.
 LABELLED = (
@@ -53,7 +53,7 @@ class LineRules:
                 continue
             self.rules.append(rule)
         metrics = [(at, rule.pattern) for at, rule in enumerate(self.rules) if rule.action == "metric"]
-        self._numbers = {at: compiled_for_numbers(pattern) for at, pattern in metrics}
+        self._numbers = {at: compiled(pattern, never_capture=False) for at, pattern in metrics}  # with their groups
         self._open = set(range(len(self.rules)))
         self._together = self._compiled()
 

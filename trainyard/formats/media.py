@@ -28,7 +28,7 @@ from trainyard.contract.records import (
     TextFormat,
     TextMeta,
     VideoMeta,
-    encode_part,
+    encode_record,
 )
 from trainyard.formats import arrays, sounds
 from trainyard.formats.arrays import as_bytes, as_samples, copied, is_tensor, numpy_or_none, pixels_first, samples_first
@@ -319,8 +319,8 @@ class Table(Media):
     def encode(self, room_bytes: int) -> Encoded:
         rows: list[list[Cell]] = [[_cell(cell) for cell in row] for row in self._rows]
         meta = TableMeta(self._columns, len(rows), self._num_rows, self._num_columns)
-        room = room_bytes - len(encode_part(meta)) - 32
-        while len(data := encode_part(rows)) > room and rows:
+        room = room_bytes - len(encode_record(meta)) - 32
+        while len(data := encode_record(rows)) > room and rows:
             del rows[int(len(rows) * max(0, room) / len(data) * 0.95) :]
             num_rows = len(self._rows) if self._num_rows is None else self._num_rows
             meta = TableMeta(self._columns, len(rows), num_rows, self._num_columns)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trainyard.contract.base import JsonObject
@@ -12,15 +12,18 @@ def with_params(config: JsonObject, params: Mapping[str, str]) -> JsonObject:
     """Return the configuration with the parameters of MLflow; ``a.b`` is ``b`` inside of ``a``, where that can be."""
     made: JsonObject = json.loads(json.dumps(config))
     for key, text in params.items():
-        inner: Any = made
-        *above, last = key.split(".")
-        for part in above:
-            inner = inner.setdefault(part, {}) if isinstance(inner, dict) else inner
-        if last and isinstance(inner, dict) and not isinstance(inner.get(last), dict):
-            inner[last] = typed(text)
-        else:
-            made[key] = typed(text)
+        put(made, key.split("."), typed(text), key)
     return made
+
+
+def put(config: JsonObject, parts: Sequence[str], value: Any, whole: str) -> None:
+    """Set ``b`` inside of ``a``, and so on; under the ``whole`` name where something on the way is a value itself."""
+    inner: Any = config
+    *above, last = parts
+    for part in above:
+        inner = inner.setdefault(part, {}) if isinstance(inner, dict) else inner
+    fits = last and isinstance(inner, dict) and not isinstance(inner.get(last), dict)
+    (inner if fits else config)[last if fits else whole] = value
 
 
 def typed(text: str) -> float | str:

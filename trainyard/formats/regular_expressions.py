@@ -51,15 +51,10 @@ def problem_of(source: str) -> str:
     return ""
 
 
-def compiled_for_numbers(source: str) -> Any:
-    """Return the pattern with its groups, of which ``step`` and ``value`` may be named; for one line."""
-    return compiled(source, never_capture=False)
-
-
 def has_number(source: str) -> bool:
     """Return whether the expression has a group beside that of the step. True where RE2 is not there to say."""
     try:
-        found = compiled_for_numbers(source)
+        found = compiled(source, never_capture=False)
     except ModuleNotFoundError:
         return True
     return bool(found.groups - (b"step" in found.groupindex))

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from trainyard.contract.base import JsonObject
 from trainyard.spec.problems import Problem, SpecError, show
@@ -16,7 +16,7 @@ from trainyard.spec.sweeps.overlay import as_text
 SPREAD = 3.0  # standard deviations on either side that a range takes of a normal distribution
 NORMAL = ("normal", "q_normal", "log_normal", "q_log_normal")
 
-Entry = Callable[[str, JsonObject, list[str]], JsonObject]
+Entry = Callable[[str, JsonObject], JsonObject]
 DEFAULT_COMMAND = ["${env}", "${interpreter}", "${program}", "${args}"]
 PLACES = {
     "${args}": "",
@@ -49,15 +49,9 @@ WITHOUT_USE = {
 KNOWN = ("program", "command", "project", "name", "method", "metric", "parameters", "early_terminate", "run_cap")
 
 
-class Translation(NamedTuple):
-    """The document of a sweep, and sentences about what W&B's had beyond it."""
-
-    document: JsonObject
-    remarks: list[str]
-
-
-def translate(document: object) -> Translation:
-    """Return W&B's document as ours. Raises SpecError, naming path and value, for what is no sweep of W&B."""
+def translate(document: object) -> tuple[JsonObject, list[str]]:
+    """Return W&B's document as ours, and sentences about what it had beyond that. Raises SpecError, naming path and
+    value, for what is no sweep of W&B."""
     if not isinstance(document, dict):
         raise SpecError([Problem("", f"a sweep is a map with method and parameters, not {show(document)}")])
     _refuse_large(document)
@@ -80,7 +74,7 @@ def translate(document: object) -> Translation:
     found["sampler"] = _sampler(document.get("method"))
     if pruner := _pruner(document.get("early_terminate"), remarks):
         found["pruner"] = pruner
-    return Translation(found, remarks)
+    return found, remarks
 
 
 def _refuse_large(document: object) -> None:
@@ -264,11 +258,12 @@ def _entry(path: str, given: JsonObject, remarks: list[str]) -> JsonObject:
         raise SpecError([Problem(path, "is constant and has no value")])
     if kind in NORMAL:
         return _normal(path, str(kind), given, remarks)
-    make = RANGES.get(str(kind))
+    make, remark = RANGES.get(str(kind), (None, ""))
     if make is None:
         accepted = ", ".join(("categorical", "constant", *RANGES, *NORMAL))
         raise SpecError([Problem(f"{path}.distribution", f"{show(kind)} has no counterpart; known are {accepted}")])
-    return make(path, given, remarks)
+    remarks += [remark.format(path=path, kind=kind)] if remark else []
+    return make(path, given)
 
 
 def _guess(path: str, given: JsonObject) -> str:
@@ -304,26 +299,26 @@ def number(path: str, given: JsonObject, name: str, default: float | None = None
     return value
 
 
-def _uniform(path: str, given: JsonObject, remarks: list[str]) -> JsonObject:
+def _uniform(path: str, given: JsonObject) -> JsonObject:
     return {"low": float(number(path, given, "min")), "high": float(number(path, given, "max"))}
 
 
-def _int_uniform(path: str, given: JsonObject, remarks: list[str]) -> JsonObject:
+def _int_uniform(path: str, given: JsonObject) -> JsonObject:
     return {"low": int(number(path, given, "min")), "high": int(number(path, given, "max")), "int": True}
 
 
-def _q_uniform(path: str, given: JsonObject, remarks: list[str]) -> JsonObject:
-    return {**_uniform(path, given, remarks), "step": float(number(path, given, "q", 1.0))}
+def _q_uniform(path: str, given: JsonObject) -> JsonObject:
+    return {**_uniform(path, given), "step": float(number(path, given, "q", 1.0))}
 
 
-def _log_uniform_values(path: str, given: JsonObject, remarks: list[str]) -> JsonObject:
-    found = _uniform(path, given, remarks)
+def _log_uniform_values(path: str, given: JsonObject) -> JsonObject:
+    found = _uniform(path, given)
     if found["low"] <= 0:
         raise SpecError([Problem(f"{path}.min", f"a logarithmic range begins above 0, not at {show(found['low'])}")])
     return {**found, "log": True}
 
 
-def _log_uniform(path: str, given: JsonObject, remarks: list[str]) -> JsonObject:
+def _log_uniform(path: str, given: JsonObject) -> JsonObject:
     """W&B's ends are exponents of e."""
     low, high = number(path, given, "min"), number(path, given, "max")
     if max(abs(low), abs(high)) > 300:
@@ -331,29 +326,21 @@ def _log_uniform(path: str, given: JsonObject, remarks: list[str]) -> JsonObject
     return {"low": math.exp(low), "high": math.exp(high), "log": True}
 
 
-def _with_remark(of: Entry, remark: str) -> Entry:
-    def entry(path: str, given: JsonObject, remarks: list[str]) -> JsonObject:
-        remarks.append(remark.format(path=path, kind=given["distribution"]))
-        return of(path, given, remarks)
-
-    return entry
-
-
 NOT_ROUNDED = "{path}.q: a logarithmic range has no steps here; its values are not rounded"
 INVERSE = (
     "{path}.distribution: {kind} (denser near the upper end) has no counterpart; it is taken as logarithmic, which is "
     "denser near the lower end"
 )
-RANGES: dict[str, Entry] = {
-    "uniform": _uniform,
-    "int_uniform": _int_uniform,
-    "q_uniform": _q_uniform,
-    "log_uniform": _log_uniform,
-    "log_uniform_values": _log_uniform_values,
-    "q_log_uniform": _with_remark(_log_uniform, NOT_ROUNDED),
-    "q_log_uniform_values": _with_remark(_log_uniform_values, NOT_ROUNDED),
-    "inv_log_uniform": _with_remark(_log_uniform, INVERSE),
-    "inv_log_uniform_values": _with_remark(_log_uniform_values, INVERSE),
+RANGES: dict[str, tuple[Entry, str]] = {
+    "uniform": (_uniform, ""),
+    "int_uniform": (_int_uniform, ""),
+    "q_uniform": (_q_uniform, ""),
+    "log_uniform": (_log_uniform, ""),
+    "log_uniform_values": (_log_uniform_values, ""),
+    "q_log_uniform": (_log_uniform, NOT_ROUNDED),
+    "q_log_uniform_values": (_log_uniform_values, NOT_ROUNDED),
+    "inv_log_uniform": (_log_uniform, INVERSE),
+    "inv_log_uniform_values": (_log_uniform_values, INVERSE),
 }
 
 

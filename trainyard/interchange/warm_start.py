@@ -1,7 +1,7 @@
 """The document of a sweep that goes on from a study: its space, its objectives, and a base spec with what is alike."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from trainyard.contract.base import JsonObject
 from trainyard.interchange.study import Distribution, Study, conditions_of, space_of
@@ -9,17 +9,11 @@ from trainyard.spec.problems import Problem, SpecError, show
 from trainyard.spec.sweeps.overlay import overlay
 
 
-class WarmStart(NamedTuple):
-    """The document, and sentences about what the study leaves open."""
-
-    document: JsonObject
-    remarks: list[str]
-
-
 def warm_start(
     study: Study, base: JsonObject, *, metrics: Sequence[str], trials: int, name: str, sampler: str = "tpe"
-) -> WarmStart:
-    """Return a sweep over the base whose space has all values of the study, with ``trials`` more to come.
+) -> tuple[JsonObject, list[str]]:
+    """Return a sweep over the base whose space has all values of the study, with ``trials`` more to come, and sentences
+    about what the study leaves open.
 
     Parameters are called as paths of the base. Raises SpecError where the study has none, and where ``metrics`` are
     not as many as its directions.
@@ -50,7 +44,7 @@ def warm_start(
         "budget": {"trials": trials},  # those of the study are not counted
         "sampler": sampler,
     }
-    return WarmStart(document, remarks)
+    return document, remarks
 
 
 def dimension_of(one: Distribution) -> JsonObject:

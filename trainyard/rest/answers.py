@@ -10,6 +10,7 @@ from trainyard.contract.answers import people as data_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.facts import EstimateDocument, ProposalDocument
+from trainyard.contract.inspections import ClassFacts, ColumnFacts
 
 T = TypeVar("T")
 
@@ -23,11 +24,6 @@ class Page(TypedDict, Generic[T]):
 
 class Empty(TypedDict):
     """An answer of which nothing is read."""
-
-
-class MadeSweep(TypedDict):
-    id: str
-    name: str
 
 
 class Consequence(TypedDict):
@@ -77,59 +73,6 @@ class Attempt(TypedDict):
     cause: NotRequired[AttemptCause | None]  # an older server has none
 
 
-class Traced(TypedDict):
-    """Steps and ranks of a trace."""
-
-    first_step: int
-    last_step: int
-    ranks: list[int]
-
-
-class OpenedApp(TypedDict):
-    """Address at which a browser opens an app of a run."""
-
-    url: str
-    expires_in_s: int
-
-
-class LeftFile(TypedDict):
-    path: str
-    size_bytes: int
-
-
-class File(LeftFile):
-    modified_at: str
-
-
-class LeftOnNode(TypedDict):
-    """Files that wait in a node's working folder, and the decision about them: upload, discard, or empty while nobody
-    has decided."""
-
-    node: str
-    num_files: int
-    bytes: int
-    files: list[LeftFile]
-    decision: str
-
-
-class Sending(TypedDict):
-    node: str
-    num_files: int
-    bytes: int
-    sent_bytes: int
-    problem: str
-
-
-class FileList(TypedDict):
-    items: list[File]
-    left: list[LeftOnNode]
-    sending: NotRequired[list[Sending]]
-
-
-class Bundle(TypedDict):
-    sha256: str
-
-
 class Watermarks(TypedDict):
     """By process: every frame up to this one is stored."""
 
@@ -175,23 +118,9 @@ class FoundLines(TypedDict):
     next: str | None  # None: all was searched
 
 
-class Column(TypedDict):
-    name: str
-    type: NotRequired[str]
-    missing: NotRequired[int | None]
-    min: NotRequired[str | float | bool | None]
-    max: NotRequired[str | float | bool | None]
-    mean: NotRequired[float | None]
-
-
-class ClassCount(TypedDict):
-    name: str
-    count: int
-
-
 class DatasetFacts(TypedDict):
-    columns: NotRequired[list[Column]]
-    classes: NotRequired[list[ClassCount]]
+    columns: NotRequired[list[ColumnFacts]]
+    classes: NotRequired[list[ClassFacts]]
 
 
 class DatasetWithFacts(data_answers.Dataset):
@@ -201,10 +130,6 @@ class DatasetWithFacts(data_answers.Dataset):
 class NewToken(TypedDict):
     token: str  # shown this once
     expires_at: NotRequired[str | None]
-
-
-class Me(TypedDict):
-    username: str
 
 
 class Rates(TypedDict):
@@ -234,7 +159,9 @@ class LocalProcess(TypedDict):
     is_replaced: bool
 
 
-class Project(TypedDict):
+class Named(TypedDict):
+    """An answer of which only that is read."""
+
     id: str
     name: str
 
@@ -246,21 +173,3 @@ class LocalRunBody(TypedDict):
     script: str
     host: str
     processes: dict[str, LocalProcess]
-
-
-class DatasetBody(TypedDict):
-    name: str
-    source: str
-    location: str
-    project: str
-    cluster: str
-    options: dict[str, str | int]
-
-
-class VerbBody(TypedDict, total=False):
-    """Body of a verb of a run: ``overrides`` of the spec by dotted path, the ``step`` to continue from, the ``project``
-    to move to."""
-
-    overrides: JsonObject
-    step: int | None
-    project: str

@@ -99,7 +99,7 @@ class ApiRun:
     def attempts(self) -> Iterator[answers.Attempt]:
         return self._client.attempts(self.id)
 
-    def files(self) -> answers.FileList:
+    def files(self) -> run_answers.FileList:
         return self._client.file_list(self.id)
 
     def logs(self, **query: Any) -> answers.LogPage:

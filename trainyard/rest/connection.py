@@ -115,7 +115,8 @@ class Connection:
         except httpx.TransportError as error:
             raise Unreachable(f"cannot read from {self.url}: {error}") from None
 
-    def _pages(self, path: str, filters: Mapping[str, QueryValue], kind: type[T]) -> Iterator[T]:
+    def pages(self, path: str, kind: type[T], **filters: QueryValue) -> Iterator[T]:
+        """Yield the items of a list, which is asked for page by page."""
         query = given(filters)
         while True:
             page = self.call("GET", path, answers.Page[kind], params=query)  # type: ignore[valid-type]
@@ -125,11 +126,12 @@ class Connection:
                 return
             query["cursor"] = following
 
-    def _texts(self, path: str, query: Mapping[str, QueryValue]) -> Iterator[str]:
+    def texts(self, path: str, **query: QueryValue) -> Iterator[str]:
+        """Yield an answer as it comes: in parts that may end in the middle of a line."""
         with self.open(path, query=query) as response:
             yield from response.iter_text()
 
-    def _whole(self, path: str, query: Mapping[str, QueryValue]) -> bytes:
+    def whole(self, path: str, **query: QueryValue) -> bytes:
         return self._answer("GET", path, params=given(query), timeout=LONG_ANSWER_S).content
 
     def _answer(self, method: str, path: str, **request: Any) -> httpx.Response:

@@ -143,29 +143,22 @@ def _unused_proxy(route: Route, url: httpx.URL) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+    network = _network(host)
+    return network.is_loopback if network else host == "localhost" or host.endswith(".localhost")
 
 
 def _is_excepted(url: httpx.URL, names: str) -> bool:
+    own = _network(url.host)
     for word in (one.strip().lower().lstrip(".") for one in names.split(",")):
         if word and any(f".{host}".endswith(f".{word}") for host in (url.host, f"{url.host}:{url.port}")):
             return True
-        if word == "*" or ((network := _network(word)) and _is_in(url.host, network)):
+        if word == "*" or (own and (network := _network(word)) and own.network_address in network):
             return True
     return False
 
 
-def _is_in(host: str, network: Network) -> bool:
-    try:
-        return ipaddress.ip_address(host) in network
-    except ValueError:
-        return False
-
-
 def _network(word: str) -> Network | None:
+    """Return the addresses that the word stands for, of an address that one alone; None where it is a name."""
     try:
         return ipaddress.ip_network(word.strip("[]"), strict=False)
     except ValueError:

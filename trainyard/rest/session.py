@@ -24,19 +24,12 @@ TAKEN_EVERY_BYTES = 32 * 1024
 # A WebSocket from a terminal to the server. It does not use proxies, and follows no redirect: it carries a token.
 
 
-class NoWebSocket(RuntimeError):
-    """The server does not open the socket. ``status`` is the HTTP status of its answer, 0 where there is none."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class WebSocket:
     """A connection, to be used in ``with``. One thread may read while others write."""
 
     def __init__(self, url: str, token: str, path: str) -> None:
-        """Connect to ``path`` of the server at ``url``. Raises NoWebSocket, and OSError where nobody is there."""
+        """Connect to ``path`` of the server at ``url``. Raises ApiError where that does not open the
+        socket (with the HTTP status of its answer, 0 where there is none), and OSError where nobody is there."""
         # Imported when it is needed: that takes longer than most commands have to wait for their other imports.
         from websockets.client import ClientProtocol
         from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
@@ -66,7 +59,7 @@ class WebSocket:
         except (InvalidHandshake, ConnectionClosed) as error:
             self._connection.close_socket()
             status = error.response.status_code if isinstance(error, InvalidStatus) else 0
-            raise NoWebSocket(f"the server does not open the socket: {error}", status) from None
+            raise ApiError(status, f"{url}: the server does not open the socket: {error}", []) from None
         except BaseException:
             self._connection.close_socket()
             raise
@@ -182,8 +175,4 @@ class Session:
 
 def opened(client: Client, run: str) -> WebSocket:
     """Open it. Raises ApiError where the server does not."""
-    config = load()
-    try:
-        return WebSocket(client.url, config.token, f"/ws/runs/{run}/session/")
-    except NoWebSocket as error:
-        raise ApiError(error.status, f"{client.url}: {error}", []) from None
+    return WebSocket(client.url, load().token, f"/ws/runs/{run}/session/")

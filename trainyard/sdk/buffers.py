@@ -7,7 +7,7 @@ import math
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -32,7 +32,7 @@ class Rows:
         self.times = array("d")
         self.values = array("d")
 
-    def add(self, step: int, time: float, row: array[float]) -> None:
+    def add(self, step: int, time: float, row: Iterable[float]) -> None:
         self.steps.append(step)
         self.times.append(time)
         self.values.extend(row)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from trainyard.contract.records import MAX_LABELS, MAX_SEQUENCE, encode_part
+from trainyard.contract.records import MAX_LABELS, MAX_SEQUENCE, encode_record
 from trainyard.contract.records import Media as MediaRecord
 from trainyard.formats.media import Media
 from trainyard.sdk.buffers import Labels, Refuse, is_name
@@ -87,7 +87,7 @@ def encoded(logged: Logged, refuse: Refuse) -> MediaRecord | None:
     )
     try:
         meta, data = logged.media.encode(MAX_FRAME_BYTES - len(pack(*LARGEST_HEAD, record)) - 64)
-        record.meta = msgspec.Raw(encode_part(meta))
+        record.meta = msgspec.Raw(encode_record(meta))
         size = len(pack(*LARGEST_HEAD, record)) + len(data)
     except Exception as error:  # whatever foreign code raised, training goes on
         refuse(logged.name, f"cannot be encoded as {logged.media.kind}: {str(error) or type(error).__name__:.300}")

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import astuple
+
 from trainyard.contract.records import AnyRecord, Begin, LossCounts, Lost, Media
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter
 
@@ -65,12 +67,8 @@ class Outbox:
         if self._writer is None:
             return
         now = time.monotonic()
-        known = self._reported
-        news = LossCounts(
-            counts.lost_points - known.lost_points,
-            counts.bad_values - known.bad_values,
-            counts.spool_limit - known.spool_limit,
-        )
+        pairs = zip(astuple(counts), astuple(self._reported), strict=True)
+        news = LossCounts(*(count - known for count, known in pairs))
         if news != LossCounts() and (is_last or (now - self._reported_at >= REPORT_EVERY_S and self._limit.has_room())):
             self._writer.append(Lost(news))
             self._reported = counts

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from array import array
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -133,7 +133,7 @@ class Run:
                     self._late.append(Late(names, cleaned, step, now, array("d", row), late))
                 else:
                     if cleaned or names != self._names:  # else the same call as before: nothing is hashed
-                        self._rows, self._names = self._rows_of(names, cleaned), () if cleaned else names
+                        self._rows, self._names = self._groups[names, cleaned], () if cleaned else names
                     self._rows.steps.append(step)
                     self._rows.times.append(now)
                     self._rows.values.frombytes(row)
@@ -150,7 +150,7 @@ class Run:
         with self._lock:
             is_taken = not self.is_finished and self._num_pending < MAX_PENDING_POINTS
             for (names, labels), rows in groups.items() if is_taken else ():
-                own = self._rows_of(names, labels)
+                own = self._groups[names, labels]
                 own.steps.extend(rows.steps)
                 own.times.extend(rows.times)
                 own.values.extend(rows.values)
@@ -360,12 +360,6 @@ class Run:
                 made[name] = Text(value)
         return made
 
-    def _rows_of(self, names: tuple[str, ...], labels: Labels) -> Rows:
-        rows = self._groups.get((names, labels))
-        if rows is None:
-            rows = self._groups[names, labels] = Rows()
-        return rows
-
     def _keep(self, album: Album, labels: Labels, step: int, now: float) -> None:
         """Leave media to the writing thread, which encodes them."""
         for name, own, media in spread(album, labels, self._refuse):
@@ -410,7 +404,7 @@ class Run:
     def _start_empty(self) -> None:
         # Re-entrant, since a signal handler may log while its own thread is inside log.
         self._lock = threading.RLock()
-        self._groups: Groups = {}
+        self._groups: Groups = defaultdict(Rows)
         self._names = ()  # of the newest call without labels, and where it went
         self._rows = Rows()
         self._late: deque[Late] = deque()
@@ -465,7 +459,7 @@ class Run:
     def _take(self, *, with_media: bool = True) -> bool:
         """Turn what was logged into records. Where nothing was, say that the next log call must wake this thread."""
         with self._lock:
-            groups, self._groups = self._groups, {}
+            groups, self._groups = self._groups, defaultdict(Rows)
             self._names = ()
             while self._late and self._late[0].has_arrived():
                 late = self._late.popleft()
@@ -473,7 +467,7 @@ class Run:
                 late.complete(self._refuse)
                 self._num_pending += len(late.row) - num_points
                 if late.names:
-                    groups.setdefault((late.names, late.labels), Rows()).add(late.step, late.time, late.row)
+                    groups[late.names, late.labels].add(late.step, late.time, late.row)
             self._is_asleep = not groups and not self._late
             must_describe, self._must_describe = self._must_describe, False
         if must_describe and local.rank_of() <= 0 and (stated := self._stated.record(self._refuse)) is not None:

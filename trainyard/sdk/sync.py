@@ -25,8 +25,8 @@ from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.sdk import local_run as local
 from trainyard.sdk.saving import FOLDER
-from trainyard.spooling import frames as records
-from trainyard.spooling.reader import READ_BYTES, RawFrame, SpoolReader
+from trainyard.spooling.frames import Frame
+from trainyard.spooling.reader import READ_BYTES, SpoolReader
 from trainyard.spooling.writer import spool_files, spool_path
 
 BATCH_BYTES = 2 * 1024 * 1024  # one frame more still fits into a request, which holds 4 MiB
@@ -63,7 +63,7 @@ class LocalSpool:
         paths = [spool_path(self.folder, self.producer, number) for number in self.numbers]
         return sum(path.stat().st_size for path in paths if path.exists())
 
-    def last(self) -> RawFrame | None:
+    def last(self) -> Frame | None:
         """Return the last whole frame that there is now, whatever is damaged before it."""
         numbers = self.numbers
         reader = SpoolReader(self.folder, self.producer, first_file=numbers[-1] if numbers else 0)
@@ -85,7 +85,7 @@ class LocalSpool:
     def end(self) -> End | None:
         """Return the end record; None where there is none yet."""
         last = self.last()
-        record = records.decode(last.raw)[0].record() if last is not None and last.kind == "end" else None
+        record = last.record() if last is not None and last.kind == "end" else None
         return record if isinstance(record, End) else None
 
 
@@ -296,8 +296,8 @@ def _spool(folder: Path, producer: str, numbers: list[int]) -> LocalSpool | None
     if not first or first[0].kind != "begin":
         return None
     try:
-        begin = records.decode(first[0].raw)[0].record()
-    except (records.BadFrame, BadRecord):  # its checksum is right, so somebody else's program wrote it
+        begin = first[0].record()
+    except BadRecord:  # its checksum is right, so somebody else's program wrote it
         return None
     return LocalSpool(folder, producer, begin) if isinstance(begin, Begin) and begin.local else None
 

@@ -9,7 +9,7 @@ import functools
 import os
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from pathlib import Path
 from typing import Any
 
@@ -113,20 +113,20 @@ class Feed(Gathering):
         self.bodies: deque[bytes] = deque()
         self._lock = threading.Lock()
         self._translator = Translator(self, () if place == "." else (("folder", place),))
-        self._rows: Groups = {}
+        self._rows: Groups = defaultdict(Rows)
 
     def flush(self) -> None:
         """Log what was written since."""
         try:
             with self._lock:
                 self._translator.take([self.bodies.popleft() for _ in range(len(self.bodies))])
-                rows, self._rows = self._rows, {}
+                rows, self._rows = self._rows, defaultdict(Rows)
                 shadow.log_rows(WHO, rows)
         except Exception as error:  # whatever is wrong, the script goes on
             trouble("SummaryWriter", error)
 
     def rows(self, name: str, labels: Labels = ()) -> Rows:
-        return self._rows.setdefault(((name,), labels), Rows())
+        return self._rows[(name,), labels]
 
     def media(self, name: str, step: int, time: float, media: Media, labels: Labels = ()) -> None:
         shadow.log(WHO, {name: media}, step, dict(labels), time)

@@ -44,20 +44,10 @@ class Head(msgspec.Struct, frozen=True):
 class Frame(NamedTuple):
     """One whole frame and the bytes that it came from (header included)."""
 
-    head: Head
+    producer: str
+    sequence: int
+    kind: str
     raw: bytes
-
-    @property
-    def producer(self) -> str:
-        return self.head.producer
-
-    @property
-    def sequence(self) -> int:
-        return self.head.sequence
-
-    @property
-    def kind(self) -> str:
-        return self.head.kind
 
     @property
     def payload(self) -> dict[str, Any]:
@@ -107,7 +97,8 @@ def decode(data: bytes, offset: int = 0) -> tuple[Frame, int]:
     body = data[start:end]
     if zlib.crc32(body) != checksum:
         raise BadFrame(f"checksum differs in the frame of {length} bytes")
-    return Frame(head(body), bytes(data[offset:end])), end
+    found = head(body)
+    return Frame(found.producer, found.sequence, found.kind, bytes(data[offset:end])), end
 
 
 def head(body: bytes | memoryview) -> Head:

@@ -5,11 +5,10 @@ Without it a prefix that is gone would look like one that was lost. The ledger i
 
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
-from trainyard.spooling.plain_files import create_plain, open_plain
+from trainyard.spooling.plain_files import create_plain, open_plain, sync, write_private
 from trainyard.spooling.writer import spool_path
 
 logger = logging.getLogger("trainyard")
@@ -30,7 +29,8 @@ class Ledger:
         self._through: dict[str, int] = {}
         self.offsets: dict[str, int] = {}
         try:
-            document: Any = json.loads(_read(folder / NAME))
+            with open_plain(folder / NAME) as file:
+                document: Any = json.load(file)
             self._through = {str(name): int(last) for name, last in document["through"].items()}
             self.offsets = {str(name): int(offset) for name, offset in document["offsets"].items()}
         except FileNotFoundError:
@@ -63,20 +63,5 @@ class Ledger:
                 file.write(bytes(SPARE_BYTES))
 
     def _write(self) -> None:
-        path = self._folder / NAME
-        temporary = path.with_suffix(".new")
-        with create_plain(temporary) as file:
-            file.write(json.dumps({"through": self._through, "offsets": self.offsets}).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the rename first, the deletion afterwards
-        finally:
-            os.close(folder)
-
-
-def _read(path: Path) -> bytes:
-    with open_plain(path) as file:
-        return file.read()
+        write_private(self._folder / NAME, json.dumps({"through": self._through, "offsets": self.offsets}))
+        sync(self._folder)  # the rename first, the deletion afterwards

@@ -1,10 +1,13 @@
-"""Opening files in folders that a script writes, too: by their name alone, wherever a link of that name may lead."""
+"""Opening files in folders that a script writes, too: by their name alone, wherever a link of that name may lead. And
+files that are whole or not there, whenever the machine stops."""
 
+import contextlib
 import errno
 import io
 import os
 import stat
 import threading
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -44,9 +47,45 @@ def create_plain(path: Path) -> io.BufferedWriter:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
 
 
-def write_private(path: Path, text: str) -> None:
-    """Replace ``path`` in one step by a file that only its owner reads; other threads may write it, too."""
+def write_private(path: Path, content: str | bytes, *, mode: int = 0o600) -> None:
+    """Replace ``path`` in one step by a file, once that is on the disk. But for another ``mode`` its owner alone reads
+    it. Other threads may write it, too. Raises OSError."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
+    with create_plain(beside) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
     beside.replace(path)
+
+
+def write_first(path: Path, text: str) -> None:
+    """Make a file that its owner alone reads, unless another process was first: then what that one wrote counts."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mine = path.with_name(f".{path.name}.{os.getpid()}")
+    write_private(mine, text)
+    with contextlib.suppress(FileExistsError):
+        path.hardlink_to(mine)
+    mine.unlink()
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` fill a temporary file beside ``path``, and put it there once it has reached the disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        sync(temporary)
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    # The rename itself is only on the disk when the folder is.
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Return once the file's content, or the folder's names, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -6,12 +6,11 @@ comes a frame of the kind ``damaged``, so that the server learns of it and does 
 """
 
 import os
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 from trainyard.contract.records import Damaged
-from trainyard.spooling.frames import HEAD_START, HEADER, MAX_FRAME_BYTES, BadFrame, head, pack
+from trainyard.spooling.frames import HEAD_START, HEADER, MAX_FRAME_BYTES, BadFrame, Frame, decode, pack
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.plain_files import open_plain
 from trainyard.spooling.writer import spool_files, spool_path
@@ -21,12 +20,6 @@ MIN_FRAME_BYTES = 40  # a head has more: what claims to be shorter was never wri
 EVIDENCE_BYTES = 64 * 1024
 MAX_MISSING = 1_000_000  # frames; one that claims to be further ahead is none
 BEFORE_NEEDLE = HEADER.size + 1  # a frame's bytes before its producer's name: the header and the byte of the map
-
-
-class RawFrame(NamedTuple):
-    sequence: int
-    kind: str
-    raw: bytes  # header included
 
 
 class PassedFile(NamedTuple):
@@ -52,13 +45,13 @@ class SpoolReader:
         self._needle = HEAD_START + producer.encode("ascii", "replace")
         self._restart()
 
-    def read(self, room_bytes: int, numbers: list[int], *, is_over: bool = False) -> list[RawFrame]:
+    def read(self, room_bytes: int, numbers: list[int], *, is_over: bool = False) -> list[Frame]:
         """Return the next frames, at least one when there is one, else as many as have room.
 
         ``numbers`` are those of the producer's files, listed before this call; ``is_over`` says that nobody writes
         them any more. Raises OSError.
         """
-        found: list[RawFrame] = []
+        found: list[Frame] = []
         while room_bytes > 0 and (frame := self._next_frame(numbers, is_over)) is not None:
             found.append(frame)
             room_bytes -= len(frame.raw)
@@ -84,9 +77,9 @@ class SpoolReader:
         self._at = 0
         self._damage = b""
         self._is_damaged = False
-        self._waiting: RawFrame | None = None  # was read, but others are missing before it
+        self._waiting: Frame | None = None  # was read, but others are missing before it
 
-    def _next_frame(self, numbers: list[int], is_over: bool) -> RawFrame | None:
+    def _next_frame(self, numbers: list[int], is_over: bool) -> Frame | None:
         while True:
             if self._waiting is not None:
                 return self._deliver(self._waiting)
@@ -98,14 +91,14 @@ class SpoolReader:
                     return self._replacement()
                 return None
 
-    def _take_in(self, frame: RawFrame) -> None:
+    def _take_in(self, frame: Frame) -> None:
         self.has_logs |= frame.kind == "logs"
         if self.sequence < 0:
             self.sequence = frame.sequence - 1
         if frame.sequence > self.sequence:
             self._waiting = frame
 
-    def _deliver(self, frame: RawFrame) -> RawFrame:
+    def _deliver(self, frame: Frame) -> Frame:
         if frame.sequence > self.sequence + 1:
             return self._replacement()
         self._waiting, self._damage, self._is_damaged = None, b"", False
@@ -113,40 +106,37 @@ class SpoolReader:
         self.has_ended |= frame.kind == "end"
         return frame
 
-    def _replacement(self) -> RawFrame:
+    def _replacement(self) -> Frame:
         """Return a frame in place of one that is gone; the first of them holds the damaged bytes."""
         why = "damaged on the node's disk" if self._is_damaged else "missing on the node's disk"
         data, self._damage, self._is_damaged = self._damage, b"", False
         self.sequence += 1
         raw = pack(self.producer, self.sequence, Damaged(why=why, data=data))
-        return RawFrame(self.sequence, "damaged", raw)
+        return Frame(self.producer, self.sequence, "damaged", raw)
 
-    def _parse(self) -> RawFrame | None:
+    def _parse(self) -> Frame | None:
         """Return the next whole frame in the data, None where more data is needed."""
         while len(self._data) - self._at >= HEADER.size:
-            length, checksum = HEADER.unpack_from(self._data, self._at)
+            length, _ = HEADER.unpack_from(self._data, self._at)
             if MIN_FRAME_BYTES <= length <= MAX_FRAME_BYTES:
                 end = self._at + HEADER.size + length
                 if end > len(self._data):
                     return None
                 raw = self._data[self._at : end]
-                if (frame := self._checked(raw, checksum)) is not None:
+                if (frame := self._checked(raw)) is not None:
                     self._at = end
                     return frame
             if not self._skip(is_torn=length < MIN_FRAME_BYTES):
                 return None
         return None
 
-    def _checked(self, raw: bytes, checksum: int) -> RawFrame | None:
-        body = raw[HEADER.size :]
-        if zlib.crc32(body) != checksum:
-            return None
+    def _checked(self, raw: bytes) -> Frame | None:
         try:
-            found = head(body)
+            found, _ = decode(raw)
         except BadFrame:
             return None
         is_near = self.sequence < 0 or found.sequence - self.sequence < MAX_MISSING
-        return RawFrame(found.sequence, found.kind, raw) if found.producer == self.producer and is_near else None
+        return found if found.producer == self.producer and is_near else None
 
     def _skip(self, *, is_torn: bool) -> bool:
         """Go to where the next frame may begin, and return whether there is such a place in the data."""

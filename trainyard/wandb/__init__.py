@@ -6,12 +6,13 @@ raises ``Unsupported``. No name is ignored in silence. The table is in docs/comi
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import trainyard
 from trainyard.sdk import Run as OwnRun
+from trainyard.sdk.description import Config as OwnConfig
 from trainyard.sdk.description import Summary
 from trainyard.wandb import data_types
 from trainyard.wandb.data_types import left_out, loggable, refused, unknown, warn
@@ -21,42 +22,17 @@ Error = RuntimeError
 READ_IT = "Read the file from where it lies."
 
 
-class Config(MutableMapping[str, Any]):
+class Config(OwnConfig):
     """``wandb.config``: the run's configuration, changed by ``update(..., allow_val_change=True)`` alone."""
 
     def __init__(self, run: OwnRun) -> None:
-        object.__setattr__(self, "_own", run.config)
+        object.__setattr__(self, "__dict__", run.config.__dict__)  # what the run's own keeps, this one has
 
     def update(self, given: Any = (), allow_val_change: bool | None = None, **more: Any) -> None:  # type: ignore[override]
-        self._own.update(given, allow_change=bool(allow_val_change), **more)
+        super().update(given, allow_change=bool(allow_val_change), **more)
 
     def setdefaults(self, given: Any) -> None:
-        self._own.update({name: value for name, value in dict(given).items() if name not in self._own})
-
-    def as_dict(self) -> dict[str, Any]:
-        values: dict[str, Any] = self._own.as_dict()
-        return values
-
-    def __getitem__(self, name: str) -> Any:
-        return self._own[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._own[name] = value
-
-    def __delitem__(self, name: str) -> None:
-        del self._own[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._own)
-
-    def __len__(self) -> int:
-        return len(self._own)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
+        self.update({name: value for name, value in dict(given).items() if name not in self})
 
 
 class Run:

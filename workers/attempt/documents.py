@@ -6,7 +6,6 @@ Those here lie in an attempt's folder beside those of the contract. The folder a
 """
 
 import errno
-import os
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +13,7 @@ import structlog
 
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.orders import Locked
-from trainyard.spooling.plain_files import create_plain, open_plain
+from trainyard.spooling.plain_files import open_plain, write_private
 from workers.machine.processes import Process
 from workers.sandbox.node import Isolation
 
@@ -70,13 +69,7 @@ def read_document(path: Path, kind: type[T]) -> T | None:
 
 def write_document(path: Path, document: object, *, mode: int = 0o600) -> None:
     """Replace the file as a whole, so that a reader never meets half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with create_plain(temporary) as file:
-        file.write(encode(document).encode())
-        file.flush()
-        os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_private(path, encode(document), mode=mode)
 
 
 class StartRequest(WireStruct):

@@ -17,7 +17,7 @@ from trainyard.contract.locks import unlock
 from trainyard.contract.node_status import ListedAttempt
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import Reason
-from trainyard.contract.seals import order_scope
+from trainyard.contract.seals import node_scope
 from trainyard.contract.statuses import Phase, WantedPhase
 from trainyard.spec.sections.hangs import HangRules
 from workers.attempt.documents import StartRequest
@@ -184,7 +184,7 @@ class Attempts:
             order = Order(attempt=attempt, run=entry.run, fence=entry.fence, node=self._config.id)
             self._stop(order, Request(do="stop", fence=entry.fence, grace_s=entry.grace_s))
         elif entry.order is not None and (folder is None or not (folder.was_started() or folder.is_ended())):
-            order = unlock(self._config.key, order_scope(self._config.id), entry.order, Order)
+            order = unlock(self._config.key, node_scope("order", self._config.id), entry.order, Order)
             self._begin(order.attempt, partial(self._prepare, order))
         elif entry.go is not None and folder is not None and folder.phase() == Phase.READY:
             send_request(socket_path(folder.path), Request(do="go", fence=entry.fence, go=entry.go))

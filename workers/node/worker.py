@@ -22,17 +22,7 @@ from trainyard.contract.limits import STREAM_LIMIT_ENTRIES
 from trainyard.contract.locks import unlock
 from trainyard.contract.machines import HealthSample
 from trainyard.contract.node_status import NodeStatus
-from trainyard.contract.seals import (
-    down_key,
-    frames_scope,
-    mac,
-    question_scope,
-    seal,
-    session_key,
-    session_scope,
-    stream_key,
-    up_key,
-)
+from trainyard.contract.seals import down_key, frames_scope, mac, node_scope, seal, session_key, stream_key, up_key
 from trainyard.contract.session_frames import Frame, FrameLock
 from trainyard.contract.sessions import Attach, FrameKind, SessionEnd, SessionOrder
 from trainyard.spooling.held_folder import remove_tree
@@ -213,11 +203,11 @@ class NodeWorker:
         self._nudged.set()
 
     def inspect(self, command: Inspect) -> None:
-        self._inspector.take(unlock(self._config.key, question_scope(self._config.id), command, Question))
+        self._inspector.take(unlock(self._config.key, node_scope("question", self._config.id), command, Question))
 
     def attach(self, command: Attach) -> None:
         """Pass the wish for a session on to the supervisor of its attempt, or report why there is none."""
-        order = unlock(self._config.key, session_scope(self._config.id), command, SessionOrder)
+        order = unlock(self._config.key, node_scope("session", self._config.id), command, SessionOrder)
         if problem := self._start_session(order):
             log.info("session.refused", session=order.session, attempt=order.attempt, problem=problem)
             end = encode(SessionEnd(code="refused", sentence=problem)).encode()

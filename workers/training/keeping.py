@@ -9,6 +9,7 @@ from trainyard.formats.words import listed
 from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.changes import SettingsChange
 from trainyard.spec.sections.train import Train
+from trainyard.spooling.plain_files import sync
 from workers.replicas.folders import ReplicaPlan
 from workers.training.build import Training, make_schedule
 from workers.training.checkpoints import store
@@ -17,7 +18,6 @@ from workers.training.checkpoints.reading import Found, Refused, choose
 from workers.training.checkpoints.saving import AttemptFacts, Saver, off_record, record_of
 from workers.training.checkpoints.state import Parameters, load_state, pieces_to_save, small_state
 from workers.training.checkpoints.store import Mark, Store
-from workers.training.files import sync
 from workers.training.group import gather_all, why_not_shared
 from workers.training.mesh import AXES, share_batch
 from workers.training.metrics import Metrics

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from trainyard.spooling.plain_files import create_plain
+from trainyard.spooling.plain_files import write_private
 
 
 class CannotStart(Exception):
@@ -65,14 +65,9 @@ def load_config(home: Path) -> NodeConfig | None:
 
 def store_config(home: Path, config: NodeConfig) -> None:
     """Write node.toml, readable by its owner only from its first byte on."""
-    temporary = home / f".node.toml.{os.getpid()}"
     # A JSON string is a TOML basic string.
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in asdict(config).items())
-    with create_plain(temporary) as file:
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(home / "node.toml")
+    write_private(home / "node.toml", text)
 
 
 def check_redis_url(url: str) -> None:

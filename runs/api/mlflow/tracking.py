@@ -28,6 +28,7 @@ from runs.records.points.read import raw, series_lists
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import lists, operation, thing
 from runs.values.status import Status
+from trainyard.formats.parameters import leaves
 
 router = Resource(tags=["mlflow"])
 
@@ -281,7 +282,7 @@ def _with(run: Run, experiment_id: str, tags: dict[str, str], metrics: list[Any]
         "artifact_uri": f"mlflow-artifacts:/{run.pk}",
         "lifecycle_stage": "deleted" if run.archived_at else "active",
     }
-    params = {key: doing.as_text(value) for key, value in doing.flat(run.config).items()}
+    params = {key: str(value) for key, value in leaves(run.config)}
     pairs = {
         name: [{"key": key, "value": text} for key, text in found.items()]
         for name, found in (("params", params), ("tags", tags))

@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 from django.db.models import Count
 from django.http import HttpRequest
-from ninja import Field, Schema
 from ninja import Status as Answer
 
 from runs.api.auth import Resource
+from runs.api.schemas import schema_of
 from runs.models import Sweep
 from runs.rights.access import Permission, get_sweep
 from runs.rights.access.operations import operation, thing
 from runs.sweeps.analysis.best import SpaceField, fields_of
 from runs.sweeps.analysis.importance import HOW_FAR, Importance, importance
 from runs.sweeps.reading import compared_points
+from trainyard.contract.answers import sweeps as answers
 
 MOST = 64
 PATIENCE_S = 0.25  # of a short sweep the first request has the answer
@@ -34,24 +35,8 @@ class KeptFigures(NamedTuple):
     is_current: bool
 
 
-class FieldOut(Schema):
-    path: str
-    fanova: float = Field(description="share of the variance that the field explains alone")
-    fanova_error: float
-    permutation: float = Field(description="share of the variance that is missed with its values shuffled")
-    permutation_error: float
-
-
-class ImportanceOut(Schema):
+class ImportanceOut(schema_of(answers.Importance)):  # type: ignore[misc]  # the fields are those of the contract
     """Errors are standard deviations of the estimates."""
-
-    fields: list[FieldOut] = Field(description="the most important one first; empty where `sentence` says why")
-    interactions: float = Field(description="share of the variance that no field explains alone")
-    num_complete: int
-    num_reported: int = Field(description="trials with a value, complete or not")
-    num_used: int = Field(description="of them, looked at")
-    sentence: str
-    is_current: bool = Field(description="false: newer figures are being computed")
 
 
 @router.get(
@@ -64,7 +49,7 @@ def show(request: HttpRequest, sweep_id: str) -> Answer[ImportanceOut]:
     """202, with no fields, while they are computed for the first time."""
     kept = importance_of(get_sweep(request, sweep_id))
     found = kept.found or Importance([], 0.0, 0, 0, 0, "They are being computed.")
-    fields = [FieldOut(**one._asdict()) for one in found.fields]
+    fields = [one._asdict() for one in found.fields]
     out = ImportanceOut(**{**found._asdict(), "fields": fields}, is_current=kept.is_current)
     return Answer(200 if kept.found else 202, out)
 

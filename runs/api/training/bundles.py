@@ -5,7 +5,6 @@ from typing import Any
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from ninja import Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
 
@@ -13,25 +12,21 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import NodeAuth
 from runs.api.openapi import ANY_BYTES
+from runs.api.schemas import schema_of
 from runs.api.streaming import file_response
 from runs.models import Node, Placement, bundle_of
 from runs.placing.spares import standby_of
 from runs.records.files.paths import bundle_path
 from runs.rights.access import NotFound, Permission, get_project
 from runs.rights.access.operations import NODE, operation, thing
+from trainyard.contract.answers.runs import Bundle
 
 router = Resource(tags=["bundles"])
 
 MAX_BUNDLE_BYTES = 50 * 1024 * 1024
 
 
-class BundleOut(Schema):
-    sha256: str
-    size_bytes: int
-    files: list[str]
-
-
-@router.post("/bundles", response={201: BundleOut}, openapi_extra=ANY_BYTES, summary="Upload packed code")
+@router.post("/bundles", response={201: schema_of(Bundle)}, openapi_extra=ANY_BYTES, summary="Upload packed code")
 @operation(thing(Permission.RUNS_LAUNCH))
 def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
     """The body is a `tar.gz` of up to 50 MB, as `trainyard.bundle.pack` makes it; a script's `task.code` is then

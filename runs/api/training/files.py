@@ -4,7 +4,6 @@ from typing import Literal
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Field, Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
 
@@ -12,7 +11,7 @@ from runs import actions
 from runs.actions.local import may_report
 from runs.api.auth import Resource, actor
 from runs.api.openapi import ANY_BYTES
-from runs.api.schemas import Body
+from runs.api.schemas import Body, schema_of
 from runs.api.streaming import LastingRight, file_response
 from runs.api.training.uploads import keyring_for, placement_of, refusals, sender_of
 from runs.models import Run
@@ -22,44 +21,13 @@ from runs.records.files.encrypted import EncryptedOutput, is_encrypted, plain_na
 from runs.rights.access import Permission, get_run, or_not_found
 from runs.rights.access.operations import NODE, operation, thing
 from trainyard.at_rest.chunks import CannotDecrypt
+from trainyard.contract.answers import runs as answers
 
 router = Resource(tags=["files"])
 
 
-class FileOut(Schema):
-    path: str
-    size_bytes: int
-    modified_at: str
-
-
-class LeftFile(Schema):
-    path: str
-    size_bytes: int
-
-
-class LeftOnNode(Schema):
-    node: str
-    attempt: int
-    num_files: int
-    bytes: int
-    files: list[LeftFile] = Field(description="some of them, where there are many")
-    refused: dict[str, str] = Field(description="output files that the server did not take, and why; some of them")
-    decision: str = Field(description="upload, discard, or empty while nobody has decided")
-
-
-class Sending(Schema):
-    node: str
-    num_files: int
-    bytes: int
-    sent_bytes: int
-    problem: str = Field(description="why what is to be sent waits")
-
-
-class FileList(Schema):
-    items: list[FileOut]
-    next: str | None
-    left: list[LeftOnNode] = Field(description="what waits on nodes for a decision")
-    sending: list[Sending] = Field(description="nodes that have not sent all of it yet")
+class FileList(schema_of(answers.FileList)):  # type: ignore[misc]  # the fields are those of the contract
+    """What a run has left, and what is not here yet."""
 
 
 class Decision(Body):
@@ -103,16 +71,15 @@ def decide(request: HttpRequest, run_id: str, body: Decision) -> FileList:
 
 
 def _list_of(run: Run) -> FileList:
-    items = [FileOut(**one) for one in outputs.listing(run.pk)]
-    return FileList(items=items, next=None, left=_left(run), sending=_sending(run))
+    return FileList(items=outputs.listing(run.pk), next=None, left=_left(run), sending=_sending(run))
 
 
-def _sending(run: Run) -> list[Sending]:
+def _sending(run: Run) -> list[answers.Sending]:
     """Return what is on its way: also of a node that has not listed its files yet."""
     attempt = run.attempts.filter(go__isnull=False).order_by("-number").first()
     placements = attempt.placements.select_related("node").order_by("node__name") if attempt is not None else ()
     return [
-        Sending(
+        answers.Sending(
             node=node,
             num_files=state.num_pending,
             bytes=sum(state.pending.values()),
@@ -124,9 +91,9 @@ def _sending(run: Run) -> list[Sending]:
     ]
 
 
-def _left(run: Run) -> list[LeftOnNode]:
+def _left(run: Run) -> list[answers.LeftOnNode]:
     return [
-        LeftOnNode(
+        answers.LeftOnNode(
             node=one.node.name,
             attempt=one.attempt.number,
             num_files=one.gained.get("num_files", 0),

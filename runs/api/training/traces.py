@@ -4,15 +4,16 @@ from typing import Literal
 
 from django.http import HttpRequest
 from ninja import Body as InBody
-from ninja import Field, Schema
+from ninja import Field
 from ninja import Status as Answer
 
 from runs import actions
 from runs.actions.tracing import MAX_STEPS
 from runs.api.auth import Resource, actor
-from runs.api.schemas import Body
+from runs.api.schemas import Body, schema_of
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
+from trainyard.contract.answers.runs import Traced
 
 router = Resource(tags=["runs"])
 
@@ -24,11 +25,8 @@ class TraceIn(Body):
     ranks: Literal["all"] | list[int] = Field("all", description="all, or the numbers of some ranks")
 
 
-class TraceOut(Schema):
-    id: str
-    first_step: int
-    last_step: int
-    ranks: list[int]
+class TraceOut(schema_of(Traced)):  # type: ignore[misc]  # the fields are those of the contract
+    """Steps and ranks of a trace."""
 
 
 @router.post("/runs/{run_id}/trace", response={202: TraceOut}, summary="Trace the next steps")

@@ -22,7 +22,7 @@ from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, Tr
 from trainyard.contract.locks import lock
 from trainyard.contract.node_status import ListedAttempt, NodeStatus
 from trainyard.contract.orders import CodeReference, Order
-from trainyard.contract.seals import order_scope, seal
+from trainyard.contract.seals import node_scope, seal
 from trainyard.contract.statuses import WantedPhase
 from trainyard.grouping import grouped
 from trainyard.spec.sections.environment import has_container
@@ -111,7 +111,7 @@ def wanted_of_placement(placement: Placement, watermarks: Watermarks = NO_WATERM
     attempt, node = placement.attempt, placement.node
     return replace(
         _entry(attempt.run_id, attempt.fence, wanted_of(attempt), watermarks),
-        order=lock(node.key, order_scope(node.pk), order_for(placement))
+        order=lock(node.key, node_scope("order", node.pk), order_for(placement))
         if placement.phase == Phase.PREPARING
         else None,
         go=attempt.meeting,

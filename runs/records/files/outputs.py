@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import TypedDict
 
 from runs.records.files.encrypted import PREFIX, context_of, is_encrypted, place_for, plain_name
 from runs.records.files.paths import output_folder
 from trainyard.at_rest.chunks import decrypted_size, encrypted_pieces
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
+from trainyard.contract.answers.runs import File
 from trainyard.contract.limits import MAX_PATH
 
 MAX_FILES = 10_000
@@ -24,16 +24,10 @@ class TooLarge(ValueError):
     """The file is larger than the server keeps."""
 
 
-class OutputFile(TypedDict):
-    path: str
-    size_bytes: int
-    modified_at: str
-
-
-def listing(run_id: str) -> list[OutputFile]:
+def listing(run_id: str) -> list[File]:
     """Return path, size and time of each file, by path. The size is that of the content, encrypted or not."""
     root = output_folder(run_id)
-    found: list[OutputFile] = []
+    found: list[File] = []
     for folder, names, files in os.walk(root):  # does not follow links
         names.sort()
         for name in sorted({plain_name(name) for name in files if not name.startswith(".partial-")}):

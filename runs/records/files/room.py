@@ -16,6 +16,7 @@ from runs.records.files import outputs
 from runs.records.files.paths import folder_locked, run_folder
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.limits import UNSENT_KEPT_S
+from trainyard.spooling.plain_files import write_private
 
 RESERVE_BYTES = 1024**3  # of the server's disk, which its databases need
 COUNTED_S = 10.0
@@ -62,10 +63,7 @@ def free_bytes() -> int:
 
 
 def announce(name: str, file: Announced) -> None:
-    path = announcement_path(name)
-    temporary = path.with_suffix(".new")
-    temporary.write_text(encode(file))
-    temporary.replace(path)
+    write_private(announcement_path(name), encode(file))
 
 
 def announcement_path(name: str) -> Path:

@@ -1,14 +1,14 @@
 """Sources of key-encryption keys: a file in the home, an environment variable, or a key management service."""
 
 import base64
-import contextlib
-import os
 import secrets
 from pathlib import Path
 from typing import Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from trainyard.spooling.plain_files import write_first, write_private
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -73,21 +73,13 @@ class FileKeys(LocalKeys):
         try:
             text = self._path.read_text()
         except FileNotFoundError:
-            self._make()
+            write_first(self._path, f"{_new_key()}\n")
             text = self._path.read_text()
         except OSError as error:
             raise KeyProblem(f"The keys of secrets in {self._path} cannot be read: {error.strerror}.") from error
         if self._path.stat().st_mode & 0o077:
             raise KeyProblem(f"{self._path} is open to others: chmod 600 it.")
         return parse_keys(text, str(self._path))
-
-    def _make(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mine = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        _write_private(mine, f"{_new_key()}\n")
-        with contextlib.suppress(FileExistsError):  # another process of ours was first: its key counts
-            self._path.hardlink_to(mine)
-        mine.unlink()
 
     def rotate(self) -> str:
         self._write([_new_key(), *(_line(key_id, key) for key_id, key in self._read().items())])
@@ -98,9 +90,7 @@ class FileKeys(LocalKeys):
         self._write([_line(newest, key)])
 
     def _write(self, lines: list[str]) -> None:
-        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        _write_private(beside, "".join(f"{line}\n" for line in lines))
-        beside.replace(self._path)
+        write_private(self._path, "".join(f"{line}\n" for line in lines))
 
 
 class EnvironmentKeys(LocalKeys):
@@ -154,10 +144,3 @@ def _new_key() -> str:
 
 def _line(key_id: str, key: bytes) -> str:
     return f"{key_id}:{base64.b64encode(key).decode()}"
-
-
-def _write_private(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())

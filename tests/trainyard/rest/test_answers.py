@@ -20,10 +20,10 @@ TOKEN = {"token": "ty_1", "from_a_later_version": {"a": [1]}}
 ANSWERS = [
     ("get", "/runs/{run_id}", run_answers.Run),
     ("get", "/runs", answers.Page[run_answers.Run]),
-    ("post", "/runs/{run_id}/trace", answers.Traced),
-    ("post", "/runs/{run_id}/apps", answers.OpenedApp),
-    ("get", "/runs/{run_id}/files", answers.FileList),
-    ("post", "/bundles", answers.Bundle),
+    ("post", "/runs/{run_id}/trace", run_answers.Traced),
+    ("post", "/runs/{run_id}/apps", run_answers.OpenedApp),
+    ("get", "/runs/{run_id}/files", run_answers.FileList),
+    ("post", "/bundles", run_answers.Bundle),
     ("put", "/runs/local/{local_id}", answers.LocalRun),
     ("post", "/runs/{run_id}/frames", answers.Watermarks),
     ("get", "/runs/{run_id}/series", answers.Page[answers.Series]),
@@ -36,7 +36,6 @@ ANSWERS = [
     ("get", "/clusters", answers.Page[machine_answers.Cluster]),
     ("get", "/nodes", answers.Page[machine_answers.Node]),
     ("post", "/tokens", answers.NewToken),
-    ("get", "/me", answers.Me),
     ("post", "/plans", answers.Plans),
 ]
 

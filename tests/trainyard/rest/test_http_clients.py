@@ -136,7 +136,7 @@ def test_a_proxy_that_fails_is_named_without_its_password(recorder: Recorder, mo
 def test_a_proxy_of_an_unknown_kind_is_a_sentence(proxy: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINYARD_PROXY", proxy)
     with Client("http://server.invalid", "ty_any") as client, pytest.raises(Unreachable, match=why) as raised:
-        client.me()
+        client.call("GET", "me", dict)
     assert f"through the proxy {proxy} (TRAINYARD_PROXY)" in str(raised.value)
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
-from trainyard.rest.session import NoWebSocket, WebSocket
+from trainyard.rest.connection import ApiError
+from trainyard.rest.session import WebSocket
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_what_is_no_websocket_is_named() -> None:
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.handle_request).start()
-        with pytest.raises(NoWebSocket, match="501") as refused:
+        with pytest.raises(ApiError, match="501") as refused:
             WebSocket(f"http://127.0.0.1:{server.server_port}", "ty_x", "/ws/1/")
     assert refused.value.status == 501
 
@@ -67,7 +68,7 @@ def test_what_speaks_no_http_is_no_websocket() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=lambda: server.accept()[0].close())
         thread.start()
-        with pytest.raises((NoWebSocket, OSError)):
+        with pytest.raises((ApiError, OSError)):
             WebSocket(f"http://127.0.0.1:{server.getsockname()[1]}", "ty_x", "/ws/1/")
         thread.join()
 

@@ -14,8 +14,8 @@ from tests.frames import encode, frames
 from trainyard.contract.records import Begin, Logs
 from trainyard.spooling import frames as records
 from trainyard.spooling import plain_files
-from trainyard.spooling.frames import BadFrame, Head, head
-from trainyard.spooling.reader import READ_BYTES, RawFrame, SpoolReader, last_sequences
+from trainyard.spooling.frames import BadFrame, Frame, Head, head
+from trainyard.spooling.reader import READ_BYTES, SpoolReader, last_sequences
 from trainyard.spooling.writer import SpoolWriter, spool_files, spool_path
 
 PRODUCER = "a" * 32
@@ -34,14 +34,14 @@ def numbers(folder: Path) -> list[int]:
     return spool_files(folder).get(PRODUCER, [])
 
 
-def read_all(reader: SpoolReader, *, is_over: bool = False, room: int = 3000) -> list[RawFrame]:
-    found: list[RawFrame] = []
+def read_all(reader: SpoolReader, *, is_over: bool = False, room: int = 3000) -> list[Frame]:
+    found: list[Frame] = []
     while frames := reader.read(room, numbers(reader.folder), is_over=is_over):
         found += frames
     return found
 
 
-def sequences(frames: list[RawFrame]) -> list[int]:
+def sequences(frames: list[Frame]) -> list[int]:
     return [frame.sequence for frame in frames]
 
 
@@ -218,7 +218,7 @@ def test_a_reader_beside_a_quick_writer_misses_nothing(tmp_path: Path) -> None:
     )
     writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
     reader = SpoolReader(tmp_path, PRODUCER)
-    found: list[RawFrame] = []
+    found: list[Frame] = []
     while not reader.has_ended and (writer.poll() in (None, 0)):
         found += reader.read(50_000, numbers(tmp_path))
     assert writer.wait() == 0

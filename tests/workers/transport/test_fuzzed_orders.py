@@ -14,7 +14,7 @@ from trainyard.contract.base import BadMessage, to_builtins
 from trainyard.contract.desired import Desired, DesiredAttempt
 from trainyard.contract.locks import lock, unlock
 from trainyard.contract.orders import Go, Locked, Order
-from trainyard.contract.seals import NUDGE, down_key, mac, order_scope, seal, unseal
+from trainyard.contract.seals import NUDGE, down_key, mac, node_scope, seal, unseal
 from workers.transport.broker import MessageGate, rebuilt_message
 from workers.transport.desired_reader import DesiredReader
 
@@ -55,10 +55,10 @@ def test_any_message_passes_the_gate_or_is_dropped() -> None:
 
 
 def test_any_order_opens_or_is_refused() -> None:
-    valid = lock(KEY, order_scope("n"), Order(attempt="a", run="r", fence=1))
+    valid = lock(KEY, node_scope("order", "n"), Order(attempt="a", run="r", fence=1))
 
     def check(text: bytes) -> None:
         with contextlib.suppress(BadMessage):
-            unlock(KEY, order_scope("n"), Locked(text.decode("latin-1")), Order)
+            unlock(KEY, node_scope("order", "n"), Locked(text.decode("latin-1")), Order)
 
     fuzz(mutated(valid.locked.encode()), check, "orders")

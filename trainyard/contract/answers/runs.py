@@ -129,6 +129,68 @@ class RunDocument(Run):
     spec: JsonObject
 
 
+class LeftFile(TypedDict):
+    path: str
+    size_bytes: int
+
+
+class File(LeftFile):
+    modified_at: str
+
+
+class LeftOnNode(TypedDict):
+    """Files that wait in a node's working folder."""
+
+    node: str
+    attempt: NotRequired[int]
+    num_files: int
+    bytes: int
+    files: Annotated[list[LeftFile], Meta(description="some of them, where there are many")]
+    refused: NotRequired[
+        Annotated[dict[str, str], Meta(description="output files that the server did not take, and why; some of them")]
+    ]
+    decision: Annotated[str, Meta(description="upload, discard, or empty while nobody has decided")]
+
+
+class Sending(TypedDict):
+    node: str
+    num_files: int
+    bytes: int
+    sent_bytes: int
+    problem: Annotated[str, Meta(description="why what is to be sent waits")]
+
+
+class FileList(TypedDict):
+    items: list[File]
+    next: NotRequired[str | None]
+    left: Annotated[list[LeftOnNode], Meta(description="what waits on nodes for a decision")]
+    sending: NotRequired[Annotated[list[Sending], Meta(description="nodes that have not sent all of it yet")]]
+
+
+class Bundle(TypedDict):
+    """Code that was packed and sent."""
+
+    sha256: str
+    size_bytes: NotRequired[int]
+    files: NotRequired[list[str]]
+
+
+class Traced(TypedDict):
+    """Steps and ranks of a trace."""
+
+    id: NotRequired[str]
+    first_step: int
+    last_step: int
+    ranks: list[int]
+
+
+class OpenedApp(TypedDict):
+    """Address at which a browser opens an app of a run."""
+
+    url: Annotated[str, Meta(description="opens the app in a browser, once")]
+    expires_in_s: Annotated[int, Meta(description="seconds in which it has to be opened")]
+
+
 def lamps_of(run: Run) -> list[tuple[str, Lamp]]:
     """Return the three lamps with their names."""
     lamps = run["lamps"]

@@ -121,12 +121,23 @@ class Launched(TypedDict):
 
 class FieldImportance(TypedDict):
     path: str
-    fanova: float
+    fanova: Annotated[float, Meta(description="share of the variance that the field explains alone")]
     fanova_error: float
+    permutation: NotRequired[
+        Annotated[float, Meta(description="share of the variance that is missed with its values shuffled")]
+    ]
+    permutation_error: NotRequired[float]
 
 
 class Importance(TypedDict):
-    """Importance of each field; ``sentence`` says why there are none, or what they lack."""
+    """Errors are standard deviations of the estimates."""
 
-    fields: list[FieldImportance]
+    fields: Annotated[
+        list[FieldImportance], Meta(description="the most important one first; empty where `sentence` says why")
+    ]
+    interactions: NotRequired[Annotated[float, Meta(description="share of the variance that no field explains alone")]]
+    num_complete: NotRequired[int]
+    num_reported: NotRequired[Annotated[int, Meta(description="trials with a value, complete or not")]]
+    num_used: NotRequired[Annotated[int, Meta(description="of them, looked at")]]
     sentence: str
+    is_current: NotRequired[Annotated[bool, Meta(description="false: newer figures are being computed")]]

@@ -1,7 +1,6 @@
 """Folders of event files as runs to import: each folder that has some is a run, as TensorBoard shows it."""
 
 import hashlib
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,15 +28,13 @@ def foreign_runs(root: Path) -> list[ForeignRun]:
     return found
 
 
-class EventFile:
-    """See ``trainyard.doors.importing.SourceFile``. A torn end is left for the next import."""
+class EventFile(SourceFile):
+    """A torn end is left for the next import."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.key = path.name
         self.end = path.stat().st_size
-        self.first_at, self.last_at = math.inf, -math.inf
-        self.error = ""
 
     def records(self, gathering: Gathering, start: int, end: int) -> Iterator[AnyRecord]:
         """Yield the records between two places. What lies before is read for what it says about tags."""

@@ -16,8 +16,9 @@ from trainyard.contract.limits import STREAM_LIMIT_BYTES, STREAM_LIMIT_ENTRIES
 from trainyard.contract.locks import lock_bytes
 from trainyard.contract.orders import Order
 from trainyard.contract.seals import LOCKED, frames_scope, mac, stream_key
+from trainyard.spooling.frames import Frame
 from trainyard.spooling.ledger import Ledger
-from trainyard.spooling.reader import PassedFile, RawFrame, SpoolReader
+from trainyard.spooling.reader import PassedFile, SpoolReader
 from trainyard.spooling.writer import Files, spool_files, spool_path
 from workers.supervisor.contact import Contact
 from workers.supervisor.records.log_tail import stream_offsets
@@ -39,21 +40,21 @@ class ProducerTail:
         self.reader = SpoolReader(folder, producer, after)
         self.sent = after
         self.rewound_at = 0.0
-        self._waiting: deque[RawFrame] = deque()
+        self._waiting: deque[Frame] = deque()
 
     @property
     def is_done(self) -> bool:
         """Return whether its producer has ended and everything was sent."""
         return self.reader.has_ended and not self._waiting
 
-    def take(self, room_bytes: int, numbers: list[int], *, is_over: bool) -> list[RawFrame]:
+    def take(self, room_bytes: int, numbers: list[int], *, is_over: bool) -> list[Frame]:
         """Return the next frames, at least one when there is one, else as many as fit."""
         try:
             if not self._waiting and not self.reader.has_ended:
                 self._waiting.extend(self.reader.read(room_bytes, numbers, is_over=is_over))
         except OSError as error:
             log.warning("spool.unreadable", producer=self.producer, error=str(error))
-        taken: list[RawFrame] = []
+        taken: list[Frame] = []
         while self._waiting and (not taken or len(self._waiting[0].raw) <= room_bytes):
             frame = self._waiting.popleft()
             if frame.kind == "damaged":
@@ -62,7 +63,7 @@ class ProducerTail:
             taken.append(frame)
         return taken
 
-    def put_back(self, frames: list[RawFrame]) -> None:
+    def put_back(self, frames: list[Frame]) -> None:
         self._waiting.extendleft(reversed(frames))
 
     def rewind(self, watermark: int) -> None:
@@ -80,7 +81,7 @@ class ProducerTail:
         return files
 
 
-ProducerFrames = tuple[ProducerTail, list[RawFrame]]
+ProducerFrames = tuple[ProducerTail, list[Frame]]
 
 
 class Shipper:

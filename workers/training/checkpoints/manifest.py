@@ -15,9 +15,9 @@ import msgspec
 from trainyard.at_rest.chunks import CannotDecrypt, DecryptedFile, encrypted_bytes, is_encrypted
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.base import JsonObject, prepared
+from trainyard.spooling.plain_files import write_whole
 from workers.training.checkpoints.pieces import DTYPES, Shape
 from workers.training.checkpoints.random_state import RandomState
-from workers.training.files import write_whole
 from workers.training.recipes import ModelDocument
 
 MANIFEST = "manifest.json"

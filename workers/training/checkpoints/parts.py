@@ -18,10 +18,10 @@ import msgspec
 from trainyard.at_rest.chunks import encrypted_bytes, encrypted_pieces
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.base import WireStruct, encode, prepared
+from trainyard.spooling.plain_files import sync, write_whole
 from workers.training.checkpoints.manifest import StoredFile, StoredTensor, decrypted
 from workers.training.checkpoints.random_state import RandomState
 from workers.training.checkpoints.snapshot import Snapshot
-from workers.training.files import sync, write_whole
 
 CHUNK_BYTES = 4 << 20  # written and hashed without the interpreter's lock, so that training goes on meanwhile
 POLL_S = 0.01

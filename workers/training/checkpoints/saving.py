@@ -13,6 +13,7 @@ import torch
 
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.records import Checkpoint, CheckpointState
+from trainyard.spooling.plain_files import sync
 from workers.training.checkpoints import manifest as manifests
 from workers.training.checkpoints import parts, store
 from workers.training.checkpoints.manifest import Manifest, TrainingState
@@ -21,7 +22,6 @@ from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
 from workers.training.checkpoints.snapshot import Snapshot
 from workers.training.checkpoints.store import Mark
-from workers.training.files import sync
 from workers.training.metrics import Metrics
 from workers.training.recipes import ModelDocument
 

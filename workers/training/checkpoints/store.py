@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.at_rest.keyring import NO_KEYS, Keyring, read_keyring
+from trainyard.spooling.plain_files import sync
 from workers.training.checkpoints.manifest import MANIFEST, file_context
 from workers.training.data.batches.order import SkippedSteps
-from workers.training.files import sync
 
 # Digits are bounded: a name that a person made up is no reason to count with huge numbers.
 WHOLE = re.compile(r"step-(\d{1,18})\.fence-(\d{1,18})")

@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 
+from trainyard.spooling.plain_files import write_whole
 from workers.training.build import Training
 from workers.training.checkpoints.pieces import Region, Shape, TensorPiece, piece_of
-from workers.training.files import write_whole
 from workers.training.recipes import ModelDocument
 
 WEIGHTS = "model.safetensors"

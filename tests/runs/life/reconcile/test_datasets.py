@@ -28,7 +28,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
             node = Node.objects.get(name=queue.removeprefix("node."))
             command = seals.unseal(node.key, seals.command_scope(task, node.pk), sealed, Inspect, max_age_s=60)
             assert "/data/" not in sealed, "whoever reads along reads no question"
-            question = unlock(node.key, seals.question_scope(node.pk), command, Question)
+            question = unlock(node.key, seals.node_scope("question", node.pk), command, Question)
             found.append((node.name, to_builtins(question)))
 
     monkeypatch.setattr("runs.engines.celery.publish", publish)

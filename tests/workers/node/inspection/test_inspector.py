@@ -21,7 +21,7 @@ from trainyard.contract.inspections import Answer, DatasetFacts, Question
 from trainyard.contract.locks import lock
 from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
-from trainyard.contract.seals import order_scope
+from trainyard.contract.seals import node_scope
 from trainyard.contract.statuses import Phase, WantedPhase
 from trainyard.spec.sections.data import PROTOCOLS
 from workers.attempt.folder import AttemptFolder
@@ -256,7 +256,7 @@ def test_a_run_with_other_data_is_refused_before_it_starts(roots: Path, tmp_path
     nobody: Any = None  # neither a warm process nor a server is asked
     attempts = Attempts(config, home, address="127.0.0.1", zygote=nobody, source=nobody, finished=nobody)
     task = {"recipe": "tabular", "data": {"location": "/etc/passwd"}}
-    order = lock(config.key, order_scope(config.id), order_with(task))
+    order = lock(config.key, node_scope("order", config.id), order_with(task))
     attempts.begin({"a": DesiredAttempt(run="r", fence=1, wanted=WantedPhase.PREPARE, order=order)})
     until(lambda: "a" in attempts.listed() and attempts.listed()["a"].phase == Phase.REFUSED)
     report = AttemptFolder(home / "attempts" / "a").report()

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from trainyard.contract.base import JsonObject
 from trainyard.formats.figures import size
+from trainyard.spooling.plain_files import sync
 from workers.replicas.folders import used_bytes
 from workers.training.data.problems import NodeDataProblem
-from workers.training.files import sync
 
 FACTS = "facts.json"
 SIZES = ".sizes.json"  # of all other files: an entry that something has cut short since is built anew
