@@ -13,14 +13,15 @@ from django.db.models import Max, Min, Q, QuerySet
 
 from runs.engines import brings_nodes, engine_of
 from runs.life import stopping
-from runs.models import Attempt, Cluster, Run, User
+from runs.models import Attempt, Cluster, Project, Run, User
 from runs.models.runs import StaleStatus
+from runs.placing.admission import parts_of
 from runs.placing.changing import Change, Training, change_of
 from runs.placing.fitting import Room
 from runs.placing.policies import policy_of
 from runs.placing.preempting import Concession, SlotHolder, askable, make_room
 from runs.placing.queue import requests_of, waiting_runs
-from runs.placing.usage import held_by_project, standings_of
+from runs.placing.usage import standings_of
 from runs.records.metrics.models import Telemetry
 from runs.values.refused import Refused
 from runs.values.status import Status, TransitionError, Wanted
@@ -66,8 +67,9 @@ def training_of(attempt: Attempt, rooms: list[Room], now: datetime) -> Training:
     run, nodes = attempt.run, tuple(one.node_id for one in attempt.placements.all())
     kinds = {room.node: room.accelerator for room in rooms}
     per_node, most = run.slots_per_node or 1, None
-    if run.project.slots is not None:
-        most = len(nodes) + (run.project.slots - held_by_project().get(run.project.name, 0.0)) // per_node
+    if run.project.slots is not None or run.project.slots_per_person is not None:
+        part = parts_of(Project.objects.filter(pk=run.project_id), now)[run.project.name]
+        most = len(nodes) + (part.room(run.created_by_id) or 0.0) // per_node
     return Training(
         run=run.pk,
         nodes=nodes,

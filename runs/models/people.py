@@ -74,7 +74,11 @@ class Project(models.Model):
     weight = models.FloatField(default=1.0)
     guaranteed_slots = models.PositiveIntegerField(default=0)
     slots = models.PositiveIntegerField(null=True, blank=True)  # at once, over all clusters
+    runs_at_once = models.PositiveIntegerField(null=True, blank=True)
+    slots_per_person = models.PositiveIntegerField(null=True, blank=True)  # at once
     slot_hours_month = models.FloatField(null=True, blank=True)
+    budget_month = models.FloatField(null=True, blank=True)  # by the clusters' prices of a slot-hour
+    max_run_hours = models.FloatField(null=True, blank=True)  # of limits.time in specs
     max_priority = models.PositiveSmallIntegerField(default=100)  # of runs of members; maintainers go higher
     encrypts_files = models.BooleanField(default=False)  # and logs and media, with its storage keys
     # Days after the end of a run; None: for ever. See runs.privacy.retention.

@@ -19,7 +19,7 @@ from runs.life.reconcile.listening import Listener
 from runs.life.resizing import range_words
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.placing.admission import refused, terms_of, within
+from runs.placing.admission import has_slot_limit, refused, terms_of, within
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
 from runs.placing.queue import arranged, outlook, request_of, requests_of, waiting_runs, with_times
 from runs.placing.recovering import Recovering, recovering_runs
@@ -93,7 +93,7 @@ def _answers(cluster: Cluster, now: datetime) -> Vetted:
     shut_out = [Waiting(run_id, sentence) for run_id, sentence in early.items()]
     again, queue = ([one for one in requests if one.run not in early] for requests in (again, queue))
     # A limit counts the least number of nodes: more comes by growing, one run after another.
-    queue = [replace(one, node_counts=()) if one.project in terms.parts else one for one in queue]
+    queue = [replace(one, node_counts=()) if has_slot_limit(one, terms) else one for one in queue]
     again = [within(one, terms) for one in again]
     requests = [*again, *arranged(cluster, queue, now)]
     if not requests:

@@ -16,7 +16,10 @@ from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.runs.api.conftest import Api
 
 pytestmark = pytest.mark.usefixtures("valkey")
-NO_LIMITS = {"slots": None, "guaranteed_slots": 0, "weight": 1.0, "slot_hours_month": None, "max_priority": 100}
+NO_LIMITS = {
+    "slots": None, "guaranteed_slots": 0, "weight": 1.0, "slot_hours_month": None, "max_priority": 100,
+    "runs_at_once": None, "slots_per_person": None, "budget_month": None, "max_run_hours": None,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -123,7 +126,10 @@ def test_a_run_that_is_over_has_no_place(cast: Cast, mate: Api) -> None:
 
 
 def test_limits_are_given_by_administrators_alone(cast: Cast, administrator: Api, mate: Api) -> None:
-    limits = {"slots": 4, "guaranteed_slots": 2, "weight": 2.5, "slot_hours_month": 100.0, "max_priority": 70}
+    limits = {
+        "slots": 4, "guaranteed_slots": 2, "weight": 2.5, "slot_hours_month": 100.0, "max_priority": 70,
+        "runs_at_once": 3, "slots_per_person": 2, "budget_month": 99.5, "max_run_hours": 12.0,
+    }  # fmt: skip
     assert mate("PUT", "/projects/default/limits", limits).status_code in (403, 404)
     answer = administrator("PUT", "/projects/default/limits", limits)
     assert answer.status_code == 200 and limits.items() <= answer.json().items(), answer.text
@@ -135,7 +141,8 @@ def test_limits_are_given_by_administrators_alone(cast: Cast, administrator: Api
     ("name", "value"),
     [
         ("weight", 0), ("weight", 1e9), ("slots", -1), ("guaranteed_slots", -1), ("guaranteed_slots", 5),
-        ("slot_hours_month", -0.5), ("max_priority", 101), ("max_priority", -1),
+        ("slot_hours_month", -0.5), ("max_priority", 101), ("max_priority", -1), ("runs_at_once", -1),
+        ("slots_per_person", 10**400), ("budget_month", -0.01), ("max_run_hours", 0), ("max_run_hours", 8761),
     ],
 )  # fmt: skip
 def test_a_limit_that_cannot_be_is_named(cast: Cast, administrator: Api, name: str, value: float) -> None:
@@ -150,6 +157,23 @@ def test_four_fifths_of_a_limit_are_told(cast: Cast, administrator: Api, mate: A
     found = mate("GET", "/projects/default/limits").json()
     assert (found["held_slots"], found["sentence"]) == (4.0, "Project default holds 4 of the 5 slots that it may.")
     assert administrator("PUT", "/projects/default/limits", {"slots": 6}).json()["sentence"] == ""
+
+
+def test_a_run_has_a_time_that_its_project_allows(cast: Cast, administrator: Api, mate: Api) -> None:
+    make_node(cast.cluster)
+    long = mate("POST", "/runs", spec(limits={"time": "13h"})).json()["id"]
+    administrator("PUT", "/projects/default/limits", {"max_run_hours": 12})
+    for limits, words in (
+        ({}, "must be set: a run of project default may take 12 h"),
+        ({"time": "13h"}, "13 h is too long: a run of project default may take 12 h"),
+    ):
+        answer = mate("POST", "/runs", spec(limits=limits))
+        assert answer.status_code == 422, answer.text
+        assert {"path": "limits.time", "message": words} in answer.json()["errors"]
+    assert mate("POST", "/runs", spec(limits={"time": "12h"})).status_code == 201
+    Run.objects.filter(pk=long).update(status=Status.CANCELLED)
+    answer = mate("POST", f"/runs/{long}/restart")
+    assert answer.status_code == 409 and "limits.time 13 h is too long" in answer.text
 
 
 def test_the_use_of_slots_is_summed_over_what_one_sees(cast: Cast, mate: Api, outsider: Api) -> None:

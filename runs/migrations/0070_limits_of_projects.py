@@ -1,0 +1,19 @@
+"""Limits of projects on runs at once, people, money and the time of a run."""
+
+from typing import Any
+
+from django.db import migrations
+from django.db.models import FloatField, PositiveIntegerField
+
+NULL: dict[str, Any] = {"null": True, "blank": True}
+FIELDS = (
+    ("project", "runs_at_once", PositiveIntegerField(**NULL)),
+    ("project", "slots_per_person", PositiveIntegerField(**NULL)),
+    ("project", "budget_month", FloatField(**NULL)),
+    ("project", "max_run_hours", FloatField(**NULL)),
+)
+
+
+class Migration(migrations.Migration):
+    dependencies = (("runs", "0069_the_queue"),)
+    operations = tuple(migrations.AddField(model, name, field) for model, name, field in FIELDS)
