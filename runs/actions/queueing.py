@@ -58,8 +58,10 @@ def set_limits(*, actor: User, project: Project, **limits: Any) -> Project:
         raise ValidationError(problems)
     describe(before={name: getattr(project, name) for name in LIMITS}, after=limits)
     for name in LIMITS:
+        if getattr(project, name) != limits[name]:  # another limit is another notice
+            project.limit_notices.pop(name, None)
         setattr(project, name, limits[name])
-    project.save(update_fields=LIMITS)
+    project.save(update_fields=(*LIMITS, "limit_notices"))
     for cluster_id in project.clusters.values_list("pk", flat=True):
         schedule_soon(cluster_id)
     return project

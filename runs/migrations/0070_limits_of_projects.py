@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db import migrations
-from django.db.models import FloatField, PositiveIntegerField
+from django.db.models import FloatField, JSONField, PositiveIntegerField
 
 NULL: dict[str, Any] = {"null": True, "blank": True}
 FIELDS = (
@@ -11,6 +11,7 @@ FIELDS = (
     ("project", "slots_per_person", PositiveIntegerField(**NULL)),
     ("project", "budget_month", FloatField(**NULL)),
     ("project", "max_run_hours", FloatField(**NULL)),
+    ("project", "limit_notices", JSONField(default=dict, editable=False)),
 )
 
 

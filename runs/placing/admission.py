@@ -10,9 +10,11 @@ from django.db.models import Q, QuerySet
 
 from runs.models import Cluster, HeldSlot, Project, Run, Sweep, Trial
 from runs.placing.fitting import Request
-from runs.placing.usage import held_of, used_this_month
+from runs.placing.usage import first_of_month, held_of, used_this_month
 from runs.rights.access import users_who_may_run_on
+from runs.values.columns import LimitNotice
 from runs.values.status import Status
+from trainyard.contract.base import to_builtins
 from trainyard.contract.statuses import SweepStatus
 
 WARN_AT = 0.8  # of a limit
@@ -194,6 +196,16 @@ def parts_of(projects: QuerySet[Project], now: datetime) -> dict[str, Part]:
         )
         for name, slots, runs, per_person, hours, budget in rows
     }  # fmt: skip
+
+
+def write_notices(now: datetime) -> None:
+    """Write down, once a month for each limit that is used to four fifths or more, what owners read on their home."""
+    parts, first = parts_of(limited(), now), first_of_month(now)
+    for project in Project.objects.filter(name__in=parts):
+        near, known = parts[project.name].near(project.name), project.notices
+        new = {name: LimitNotice(now, near[name]) for name in near}
+        if new := {name: one for name, one in new.items() if name not in known or known[name].at < first}:
+            Project.objects.filter(pk=project.pk).update(limit_notices=to_builtins(known | new))
 
 
 def _held_back(cluster: Cluster) -> dict[str, str]:

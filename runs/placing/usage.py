@@ -53,10 +53,14 @@ def uses(attempts: Q, since: datetime, now: datetime) -> Iterator[Use]:
         yield Use(project, person or "", cluster or "", run, slots / shares, start.timestamp(), until)
 
 
+def first_of_month(now: datetime) -> datetime:
+    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
 def used_this_month(now: datetime, projects: Collection[str]) -> dict[str, tuple[float, float]]:
     """Return the slot-hours of the projects on all clusters since the first of the month (UTC), and what they cost by
     the prices of now, at most KEPT_S old. On a cluster without a price they cost nothing."""
-    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    first = first_of_month(now)
     keys = {f"used-month:{first:%Y-%m}:{name}": name for name in projects}
     found: dict[str, tuple[float, float]] = {keys[key]: used for key, used in cache.get_many(keys).items()}
     if missing := [name for name in projects if name not in found]:

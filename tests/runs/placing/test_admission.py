@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.core.cache import cache
 from django.utils import timezone
 
+from runs import actions
 from runs.life.reconcile import schedule
 from runs.models import Attempt, Cluster, Project, Run
-from runs.placing.admission import Part, Terms, parts_of, refused, within
+from runs.placing.admission import Part, Terms, parts_of, refused, within, write_notices
 from runs.placing.fitting import Request
+from runs.values.columns import LimitNotice
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
@@ -146,3 +148,24 @@ def test_a_run_that_starts_again_counts_and_holds_no_slots(cast: Cast, make_run:
     make_run(status=Status.RECOVERING, project=other)
     part = parts_of(Project.objects.filter(pk=cast.project.pk), timezone.now())["default"]
     assert (part.held, part.num_runs, part.by_person) == (2.0, 2, {cast.mate.pk: 2.0, cast.owner.pk: 0.0})
+
+
+def test_a_notice_of_a_limit_comes_once_a_month_and_again_for_another_limit(cast: Cast, make_run: MakeRun) -> None:
+    make_attempt(make_run(status=Status.RUNNING), [make_node(cast.cluster, slots=4)], ranks=4)
+    Project.objects.create(name="unlimited")
+    Project.objects.filter(pk=cast.project.pk).update(slots=5, runs_at_once=9)
+    first = datetime(2026, 5, 3, tzinfo=UTC)
+    for day in range(40):
+        write_notices(first + timedelta(days=day))
+        cast.project.refresh_from_db()
+        month = first if day < 29 else datetime(2026, 6, 1, tzinfo=UTC)
+        words = "Project default holds 4 of the 5 slots that it may."
+        assert cast.project.notices == {"slots": LimitNotice(month, words)}, day
+    cast.owner.is_superuser = True
+    limits = {name: getattr(cast.project, name) for name in actions.LIMITS}
+    actions.set_limits(actor=cast.owner, project=cast.project, **limits)
+    assert cast.project.notices.keys() == {"slots"}
+    actions.set_limits(actor=cast.owner, project=cast.project, **{**limits, "slots": 4})
+    assert Project.objects.get(pk=cast.project.pk).notices == {}
+    write_notices(first)
+    assert "4 of the 4" in Project.objects.get(pk=cast.project.pk).notices["slots"].sentence
