@@ -3,6 +3,8 @@
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError
+from django.core.validators import slug_re
+from django.db import transaction
 
 from runs.models import Project, Run, User
 from runs.rights.access import Permission, Someone, can, require, require_administrator
@@ -33,35 +35,48 @@ class Bounds(NamedTuple):
 
 # In the order of the form.
 BOUNDS = {
+    "weight": Bounds("A weight is", MOST, is_above_0=True),
+    "group_weight": Bounds("A weight is", MOST, is_above_0=True),
+    "guaranteed_slots": Bounds("A number of slots is", MOST),
     "slots": Bounds("A number of slots is", MOST),
     "slots_per_person": Bounds("A number of slots is", MOST),
     "runs_at_once": Bounds("A number of runs is", MOST),
-    "guaranteed_slots": Bounds("A number of slots is", MOST),
-    "weight": Bounds("A weight is", MOST, is_above_0=True),
     "slot_hours_month": Bounds("Slot-hours are", MOST**2),
     "budget_month": Bounds("A budget is", MOST**2),
     "max_run_hours": Bounds("The hours of a run are", LONGEST_TIME_S // 3600, is_above_0=True),
     "max_priority": Bounds("A priority is", 100),
 }
-LIMITS = tuple(BOUNDS)
+LIMITS = ("share_group", *BOUNDS)
 
 
 def set_limits(*, actor: User, project: Project, **limits: Any) -> Project:
     """Give the project its part of the clusters, by all of LIMITS: for administrators. What runs goes on, whatever the
-    limits are then. Raises ValidationError by field."""
+    limits are then. The weight of its group is that of all its projects; None: as it was. Raises ValidationError by
+    field."""
     require_administrator(actor)
     problems = {name: words for name, one in BOUNDS.items() if (words := one.problem(limits[name]))}
     slots, guaranteed = limits["slots"], limits["guaranteed_slots"]
     if slots is not None and slots < guaranteed:
         problems["guaranteed_slots"] = f"{guaranteed} are more than the {slots} that it may hold at once."
+    group, weight = limits["share_group"], limits["group_weight"]
+    if group and (len(group) > 60 or not slug_re.match(group)):
+        problems["share_group"] = f"A group has a name of at most 60 letters, digits, - and _, not {group[:20]!r}."
+    if weight is not None and not group:
+        problems.setdefault("group_weight", f"{weight:g} would be the weight of a group, and none is named.")
     if problems:
         raise ValidationError(problems)
-    describe(before={name: getattr(project, name) for name in LIMITS}, after=limits)
-    for name in LIMITS:
-        if getattr(project, name) != limits[name]:  # another limit is another notice
-            project.limit_notices.pop(name, None)
-        setattr(project, name, limits[name])
-    project.save(update_fields=(*LIMITS, "limit_notices"))
+    with transaction.atomic():
+        rows = Project.objects.select_for_update(no_key=True).order_by("pk")  # all: a group has one weight
+        known = dict(rows.values_list("share_group", "group_weight"))
+        limits["group_weight"] = (weight or known.get(group) or 1.0) if group else None
+        describe(before={name: getattr(project, name) for name in LIMITS}, after=limits)
+        for name in LIMITS:
+            if getattr(project, name) != limits[name]:  # another limit is another notice
+                project.limit_notices.pop(name, None)
+            setattr(project, name, limits[name])
+        project.save(update_fields=(*LIMITS, "limit_notices"))
+        if group:
+            Project.objects.filter(share_group=group).update(group_weight=limits["group_weight"])
     for cluster_id in project.clusters.values_list("pk", flat=True):
         schedule_soon(cluster_id)
     return project

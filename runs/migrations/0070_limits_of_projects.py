@@ -1,9 +1,10 @@
-"""Limits of projects on runs at once, people, money and the time of a run."""
+"""Limits of projects on runs at once, people, money and the time of a run, and groups of projects."""
 
 from typing import Any
 
+from django.core.validators import validate_slug
 from django.db import migrations
-from django.db.models import FloatField, JSONField, PositiveIntegerField
+from django.db.models import CharField, FloatField, JSONField, PositiveIntegerField
 
 NULL: dict[str, Any] = {"null": True, "blank": True}
 FIELDS = (
@@ -11,6 +12,8 @@ FIELDS = (
     ("project", "slots_per_person", PositiveIntegerField(**NULL)),
     ("project", "budget_month", FloatField(**NULL)),
     ("project", "max_run_hours", FloatField(**NULL)),
+    ("project", "share_group", CharField(blank=True, max_length=60, validators=[validate_slug])),
+    ("project", "group_weight", FloatField(**NULL)),
     ("project", "limit_notices", JSONField(default=dict, editable=False)),
 )
 

@@ -74,6 +74,8 @@ class Project(models.Model):
     quota_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # of all that it stores; None: no limit
     # Its part of the clusters that it may use: see docs/queue.md. None: no limit.
     weight = models.FloatField(default=1.0)
+    share_group = models.CharField(max_length=60, blank=True, validators=[validate_slug])  # "": one by itself
+    group_weight = models.FloatField(null=True, blank=True)  # the same in all projects of the group
     guaranteed_slots = models.PositiveIntegerField(default=0)
     slots = models.PositiveIntegerField(null=True, blank=True)  # at once, over all clusters
     runs_at_once = models.PositiveIntegerField(null=True, blank=True)

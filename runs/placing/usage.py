@@ -80,8 +80,10 @@ def standings_of(cluster: Cluster, now: datetime, *, reads_used: bool) -> Standi
     used = _used(cluster, now) if reads_used else {}
     projects = Project.objects.filter(Q(clusters=cluster) | Q(name__in=held)).distinct()
     return {
-        name: Standing(held.get(name, 0.0), used.get(name, 0.0), weight, guaranteed)
-        for name, weight, guaranteed in projects.values_list("name", "weight", "guaranteed_slots")
+        name: Standing(held.get(name, 0.0), used.get(name, 0.0), weight, guaranteed, group, group_weight or 1.0)
+        for name, weight, guaranteed, group, group_weight in projects.values_list(
+            "name", "weight", "guaranteed_slots", "share_group", "group_weight"
+        )
     }
 
 

@@ -49,7 +49,9 @@ class LimitsIn(Body):
     slots_per_person: int | None = Field(None, description="that each of its people may hold at once in it")
     runs_at_once: int | None = None
     guaranteed_slots: int = Field(0, description="of each cluster; others have them while it does not want them")
-    weight: float = Field(1.0, description="its share beside those of others: above 0")
+    weight: float = Field(1.0, description="its share beside those of others, or of its group: above 0")
+    share_group: str = Field("", description="of projects, whose shares are one of the whole; empty: it has its own")
+    group_weight: float | None = Field(None, description="of all projects of the group; null: as it is, or 1")
     slot_hours_month: float | None = Field(None, description="from the first of the month (UTC); null: no limit")
     budget_month: float | None = Field(
         None, description="by the clusters' prices of a slot-hour, as `cost` of `/usage`"

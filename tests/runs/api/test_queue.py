@@ -11,6 +11,7 @@ from django.utils import timezone
 from runs.life.reconcile import schedule
 from runs.life.reconcile.placing import predict_starts
 from runs.models import Cluster, Event, Project, Run
+from runs.placing.usage import standings_of
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.runs.api.conftest import Api
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("valkey")
 NO_LIMITS = {
     "slots": None, "guaranteed_slots": 0, "weight": 1.0, "slot_hours_month": None, "max_priority": 100,
     "runs_at_once": None, "slots_per_person": None, "budget_month": None, "max_run_hours": None,
+    "share_group": "", "group_weight": None,
 }  # fmt: skip
 
 
@@ -128,7 +130,8 @@ def test_a_run_that_is_over_has_no_place(cast: Cast, mate: Api) -> None:
 def test_limits_are_given_by_administrators_alone(cast: Cast, administrator: Api, mate: Api) -> None:
     limits = {
         "slots": 4, "guaranteed_slots": 2, "weight": 2.5, "slot_hours_month": 100.0, "max_priority": 70,
-        "runs_at_once": 3, "slots_per_person": 2, "budget_month": 99.5, "max_run_hours": 12.0,
+        "runs_at_once": 3, "slots_per_person": 2, "budget_month": 99.5, "max_run_hours": 12.0, "share_group": "lab",
+        "group_weight": 3.0,
     }  # fmt: skip
     assert mate("PUT", "/projects/default/limits", limits).status_code in (403, 404)
     answer = administrator("PUT", "/projects/default/limits", limits)
@@ -142,12 +145,31 @@ def test_limits_are_given_by_administrators_alone(cast: Cast, administrator: Api
     [
         ("weight", 0), ("weight", 1e9), ("slots", -1), ("guaranteed_slots", -1), ("guaranteed_slots", 5),
         ("slot_hours_month", -0.5), ("max_priority", 101), ("max_priority", -1), ("runs_at_once", -1),
-        ("slots_per_person", 10**400), ("budget_month", -0.01), ("max_run_hours", 0), ("max_run_hours", 8761),
+        ("share_group", "the lab"), ("share_group", "<b>"), ("share_group", "x" * 61), ("group_weight", 0),
+        ("group_weight", 2.0), ("slots_per_person", 10**400), ("budget_month", -0.01), ("max_run_hours", 0),
+        ("max_run_hours", 8761),
     ],
 )  # fmt: skip
-def test_a_limit_that_cannot_be_is_named(cast: Cast, administrator: Api, name: str, value: float) -> None:
+def test_a_limit_that_cannot_be_is_named(cast: Cast, administrator: Api, name: str, value: float | str) -> None:
     answer = administrator("PUT", "/projects/default/limits", {"slots": 4, name: value})
     assert answer.status_code == 422 and name in answer.text, answer.text
+    shown = f"{value:g}" if isinstance(value, float) else str(value)[:20]
+    assert shown in answer.json()["errors"][0]["message"]
+
+
+def test_a_group_has_one_weight_whichever_project_gave_it(cast: Cast, administrator: Api) -> None:
+    def limits(project: str, **given: Any) -> Any:
+        return administrator("PUT", f"/projects/{project}/limits", given).json()["group_weight"]
+
+    Project.objects.create(name="other")
+    assert limits("default", share_group="lab") == 1.0
+    assert limits("other", share_group="lab", group_weight=3) == 3.0
+    assert limits("default", share_group="lab", slots=4) == 3.0
+    assert limits("other", share_group="new") == 1.0
+    assert dict(Project.objects.values_list("name", "group_weight")) == {"default": 3.0, "other": 1.0}
+    assert limits("other") is None
+    standings = standings_of(cast.cluster, timezone.now(), reads_used=False)
+    assert (standings["default"].group, standings["default"].group_weight) == ("lab", 3.0)
 
 
 def test_four_fifths_of_a_limit_are_told(cast: Cast, administrator: Api, mate: Api) -> None:
