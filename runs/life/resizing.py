@@ -234,7 +234,8 @@ def preempt(cluster: Cluster, now: datetime, claimant: Callable[[], str | None])
     (request,) = requests_of(Run.objects.filter(pk=first))
     attempts = {one.run_id: one for one in _attempts(cluster)}
     policy, standings = policy_of(cluster.scheduling), standings_of(cluster, now, reads_used=False)
-    holders = askable(request, _holders(list(attempts.values())), standings, asks_others=policy.asks_others)
+    trained, spared_s = _holders(list(attempts.values()), now), 60 * cluster.spared_minutes
+    holders = askable(request, trained, standings, asks_others=policy.asks_others, spared_s=spared_s)
     concessions = make_room(request, engine_of(cluster).capacity(cluster, now), holders)
     lower = {one.request.run for one in holders if one.request.priority < request.priority}
     made = []
@@ -279,12 +280,13 @@ def _keeps_its_state(run: Run) -> bool:
     return run.saves_at_stop or ("script" in run.spec.get("task", {}) and RestartRules.of(run.spec).max > 0)
 
 
-def _holders(attempts: list[Attempt]) -> list[SlotHolder]:
+def _holders(attempts: list[Attempt], now: datetime) -> list[SlotHolder]:
     requests = {one.run: one for one in requests_of(Run.objects.filter(pk__in=[one.run_id for one in attempts]))}
     return [
         SlotHolder(
             requests[one.run_id],
             tuple((part.node_id, tuple(slot.index for slot in part.held_slots.all())) for part in one.placements.all()),
+            (now - one.go_at).total_seconds() if one.go_at else 0.0,
         )
         for one in attempts
     ]

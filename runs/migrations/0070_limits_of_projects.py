@@ -14,6 +14,7 @@ FIELDS = (
     ("project", "max_run_hours", FloatField(**NULL)),
     ("project", "share_group", CharField(blank=True, max_length=60, validators=[validate_slug])),
     ("project", "group_weight", FloatField(**NULL)),
+    ("cluster", "spared_minutes", FloatField(default=0.0)),
     ("project", "limit_notices", JSONField(default=dict, editable=False)),
 )
 

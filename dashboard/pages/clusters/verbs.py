@@ -27,7 +27,7 @@ LEVELS = (  # docs/isolation.md
     ("1", "1: nodes that keep Trainyard's files and other projects' runs from a script"),
     ("2", "2: nodes that also give each attempt its own processes, and filter system calls"),
 )
-FIELDS = ("name", "region", "labels", "spares", "half_life_days", "slot_hour_price")
+FIELDS = ("name", "region", "labels", "spares", "half_life_days", "spared_minutes", "slot_hour_price")
 
 
 class Values(NamedTuple):
@@ -44,6 +44,7 @@ class Values(NamedTuple):
     isolation_minimum: str = "0"
     scheduling: str = FAIR_SHARE
     half_life_days: str = "7"
+    spared_minutes: str = "0"
     slot_hour_price: str = ""
 
     @property
@@ -58,6 +59,7 @@ class Values(NamedTuple):
             "log_rules": [line.strip() for line in self.log_rules.splitlines() if line.strip()],
             "spares": _number("spares", self.spares),
             "half_life_days": _number("half_life_days", self.half_life_days),
+            "spared_minutes": _number("spared_minutes", self.spared_minutes),
             "slot_hour_price": _number("slot_hour_price", self.slot_hour_price or "-1"),
             "isolation_minimum": _chosen_level(self.isolation_minimum),
         }
@@ -115,7 +117,7 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     level = str(cluster.isolation_minimum)
     values = Values(
         cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares), cluster.interactive, level,
-        cluster.scheduling, f"{cluster.half_life_days:g}",
+        cluster.scheduling, f"{cluster.half_life_days:g}", f"{cluster.spared_minutes:g}",
         "" if cluster.slot_hour_price is None else f"{cluster.slot_hour_price:g}",
     )  # fmt: skip
     if request.method == "POST":
@@ -183,7 +185,7 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
 
 
 def _asked(request: HttpRequest, engine: str) -> Values:
-    name, region, labels, spares, half_life, price = (request.POST.get(field, "").strip() for field in FIELDS)
+    name, region, labels, spares, half_life, spared, price = (request.POST.get(field, "").strip() for field in FIELDS)
     texts = _texts(engine, {})
     if request.method == "POST" and (allocating := allocating_engine(engine)):
         texts = {one.name: request.POST.get(f"settings.{one.name}", "") for one in allocating.settings_type.fields()}
@@ -194,7 +196,7 @@ def _asked(request: HttpRequest, engine: str) -> Values:
     scheduling = request.POST.get("scheduling", FAIR_SHARE)
     return Values(
         name, region, labels, projects, texts, rules, spares or "1", is_interactive, level, scheduling,
-        half_life or "7", price,
+        half_life or "7", spared or "0", price,
     )  # fmt: skip
 
 

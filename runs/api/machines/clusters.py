@@ -30,6 +30,7 @@ router = Resource(tags=["clusters"])
 
 _policies = "; ".join(f"{name}: {policy.label}" for name, policy in POLICIES.items())
 SCHEDULING = f"order of the runs that wait. {_policies}"
+SPARED = "after its start, in which a run makes no room for others"
 HALF_LIFE = "in which the use of slots counts half in fair shares"
 PRICE = "of a slot for an hour, in your currency: see `/usage`"
 
@@ -49,6 +50,7 @@ class ClusterIn(Body):
     isolation_minimum: int = Field(0, description="nodes with a lower sandbox level get no runs: 0, 1 or 2")
     scheduling: str = Field(FAIR_SHARE, description=SCHEDULING)
     half_life_days: float = Field(7.0, description=HALF_LIFE)
+    spared_minutes: float = Field(0.0, description=SPARED)
     slot_hour_price: float | None = Field(None, description=PRICE)
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
     engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
@@ -67,6 +69,7 @@ class ClusterEdit(Body):
     isolation_minimum: int | None = Field(None, description="of nodes, for what is placed from now on: 0, 1 or 2")
     scheduling: str | None = Field(None, description=SCHEDULING)
     half_life_days: float | None = Field(None, description=HALF_LIFE)
+    spared_minutes: float | None = Field(None, description=SPARED)
     slot_hour_price: float | None = Field(None, description=PRICE + "; below 0: no price")
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
     settings: dict[str, Any] | None = Field(
@@ -168,6 +171,7 @@ def _cluster(row: Cluster, projects: QuerySet[Project], shows_settings: bool) ->
         isolation_minimum=row.isolation_minimum,
         scheduling=row.scheduling,
         half_life_days=row.half_life_days,
+        spared_minutes=row.spared_minutes,
         slot_hour_price=row.slot_hour_price,
         projects=list(projects.values_list("name", flat=True)),
         log_rules=row.log_rules,

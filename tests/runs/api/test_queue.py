@@ -223,7 +223,11 @@ def test_a_cluster_has_a_half_life_and_a_price(cast: Cast, owner: Api) -> None:
     assert (made["half_life_days"], made["slot_hour_price"]) == (14, 2.5)
     assert owner("PATCH", "/clusters/new", {"region": "eu"}).json()["slot_hour_price"] == 2.5
     assert owner("PATCH", "/clusters/new", {"slot_hour_price": -1}).json()["slot_hour_price"] is None
-    for name, value in (("half_life_days", 0), ("half_life_days", 1e9), ("slot_hour_price", 1e9)):
+    assert owner("PATCH", "/clusters/new", {"spared_minutes": 10.5}).json()["spared_minutes"] == 10.5
+    for name, value in (
+        ("half_life_days", 0), ("half_life_days", 1e9), ("slot_hour_price", 1e9), ("spared_minutes", -1),
+        ("spared_minutes", 10_081),
+    ):  # fmt: skip
         answer = owner("PATCH", "/clusters/new", {name: value})
         assert answer.status_code == 422 and name in answer.text
 
