@@ -59,6 +59,9 @@ class Part:
             if limit and has >= WARN_AT * limit
         }
 
+    def warning(self, project: str) -> str:
+        return " ".join(self.near(project).values())
+
     def why_not(self, one: Request, slots: float, runs: float, own: float) -> str:
         """Say why the run may not start beside what goes before it: slots and runs of its project, slots of its
         person."""

@@ -107,7 +107,7 @@ def held_of(projects: Collection[str]) -> dict[str, Held]:
     """Return what the projects of these names have now."""
     run, again = "placement__attempt__run", (Status.RECOVERING, Status.RESIZING)
     slots = HeldSlot.objects.filter(**{f"{run}__project__name__in": projects}).order_by()
-    rows = slots.values_list(f"{run}__project__name", f"{run}__created_by", run).annotate(Sum(1.0 / F("num_shares")))
+    rows = slots.values_list(f"{run}__project__name", f"{run}__created_by", run).annotate(n=Sum(1.0 / F("num_shares")))
     starting = Run.objects.filter(project__name__in=projects, status__in=again).order_by()
     found = {name: Held() for name in projects}
     for project, person, run_id, number in [
