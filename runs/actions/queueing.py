@@ -25,8 +25,8 @@ class Bounds(NamedTuple):
     most: float
     is_above_0: bool = False
 
-    def problem(self, value: float | None) -> str:
-        """Say why the limit is none; empty where it is one."""
+    def problem(self, value: Any) -> str:
+        """Say why the number is no limit; empty where it is one, or None."""
         if value is None or (0 <= value <= self.most and (value or not self.is_above_0)):
             return ""
         shown = f"{value:g}" if isinstance(value, float) else str(value)[:20]
