@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from runs.actions.continuing import origin_problems
-from runs.actions.queueing import why_not_so_high
+from runs.actions.queueing import why_not_so_high, why_too_long
 from runs.inputs.datasets import resolve
 from runs.models import Cluster, CodeBundle, Node, Project, User
 from runs.placing.planning import runs_containers
@@ -56,6 +56,8 @@ def check_launch(
     nodes = _nodes(cluster)
     above = why_not_so_high(actor, project, priority_of(spec.priority))
     problems = [Problem("priority", f"{above[:1].lower()}{above[1:].rstrip('.')}")] if above else []
+    if words := why_too_long(project, spec.resolved()):
+        problems.append(Problem("limits.time", words))
     problems += [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
     problems += [*_secret_problems(actor, project, spec), *_container_problems(spec, cluster, nodes, packed or {})]
     if room := check_fits(spec, nodes):

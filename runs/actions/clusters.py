@@ -60,10 +60,11 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
     """Change name, region, labels, spares, interactive, the least sandbox level, the order of the queue, the half-life
-    of use, the price of a slot-hour, the levels of the topology, the engine's settings, the rules of the log or the
-    projects (names or ids) that may use it: what trains there goes on as it started, and what waits is not placed. What
-    is not named stays, a label or a setting too; one that is None goes, a setting to its default. A price below 0 is
-    none. Raises ValidationError for a bad value, SpecError for a rule that is none, Refused for a taken name."""
+    of use, the minutes in which a run makes no room, the price of a slot-hour, the levels of the topology, the engine's
+    settings, the rules of the log or the projects (names or ids) that may use it: what trains there goes on as it
+    started, and what waits is not placed. What is not named stays, a label or a setting too; one that is None goes, a
+    setting to its default. A price below 0 is none. Raises ValidationError for a bad value, SpecError for a rule that
+    is none, Refused for a taken name."""
     require_manager(actor, cluster)
     cluster = _changed(actor, cluster, changes)
     schedule_soon(cluster.pk)
@@ -74,7 +75,7 @@ def _changed(actor: User, cluster: Cluster, changes: Mapping[str, Any]) -> Clust
     given = {name: value for name, value in changes.items() if value is not None}
     if "labels" in given:
         cluster.labels = _merged(cluster.labels, given["labels"])
-    for field in ("name", "region", "spares", "interactive", "half_life_days", "slot_hour_price"):
+    for field in ("name", "region", "spares", "interactive", "half_life_days", "spared_minutes", "slot_hour_price"):
         if field in given:
             setattr(cluster, field, given[field])
     if "isolation_minimum" in given:
@@ -85,6 +86,8 @@ def _changed(actor: User, cluster: Cluster, changes: Mapping[str, Any]) -> Clust
         cluster.topology = _levels(given["topology"])
     if not 0.01 <= cluster.half_life_days <= 3650:
         raise ValidationError({"half_life_days": f"It is 0.01 to 3,650 days, not {cluster.half_life_days:g}."})
+    if not 0 <= cluster.spared_minutes <= 10_080:
+        raise ValidationError({"spared_minutes": f"It is 0 to 10,080 minutes, not {cluster.spared_minutes:g}."})
     if (price := cluster.slot_hour_price) is not None and not 0 <= price <= MAX_PRICE:
         if not price < 0:
             raise ValidationError({"slot_hour_price": f"A price is 0 to {MAX_PRICE:,}, not {price:g}."})

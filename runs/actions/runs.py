@@ -12,6 +12,7 @@ from django.utils import timezone
 from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, check_launch
 from runs.actions.continuing import newest_checkpoint
+from runs.actions.queueing import why_too_long
 from runs.causes import cause_of_stop
 from runs.inputs.datasets import unresolved
 from runs.inputs.repositories.pinning import PinnedCode
@@ -243,6 +244,8 @@ def restart_run(*, actor: User, run: Run) -> Run:
         raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first, then restart it.")
     if run.cluster is not None:
         require_use(run.project, run.cluster, actor)
+    if words := why_too_long(run.project, run.spec):
+        raise Refused("too-long", f"Run {run.name} cannot be restarted: limits.time {words}. Clone it with another.")
     return _queue_again(actor, run, "restarted")
 
 

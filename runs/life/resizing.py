@@ -13,14 +13,15 @@ from django.db.models import Max, Min, Q, QuerySet
 
 from runs.engines import brings_nodes, engine_of
 from runs.life import stopping
-from runs.models import Attempt, Cluster, Run, User
+from runs.models import Attempt, Cluster, Project, Run, User
 from runs.models.runs import StaleStatus
+from runs.placing.admission import parts_of
 from runs.placing.changing import Change, Training, change_of
 from runs.placing.fitting import Room, has_needed
 from runs.placing.policies import policy_of
 from runs.placing.preempting import Concession, SlotHolder, askable, make_room
 from runs.placing.queue import requests_of, waiting_runs
-from runs.placing.usage import held_by_project, standings_of
+from runs.placing.usage import standings_of
 from runs.records.metrics.models import Telemetry
 from runs.values.refused import Refused
 from runs.values.status import Status, TransitionError, Wanted
@@ -67,8 +68,9 @@ def training_of(attempt: Attempt, rooms: list[Room], now: datetime) -> Training:
     run, nodes = attempt.run, tuple(one.node_id for one in attempt.placements.all())
     kinds = {room.node: room.accelerator for room in rooms}
     per_node, most = run.slots_per_node or 1, None
-    if run.project.slots is not None:
-        most = len(nodes) + (run.project.slots - held_by_project().get(run.project.name, 0.0)) // per_node
+    if run.project.slots is not None or run.project.slots_per_person is not None:
+        part = parts_of(Project.objects.filter(pk=run.project_id), now)[run.project.name]
+        most = len(nodes) + (part.room(run.created_by_id) or 0.0) // per_node
     needs = needs_of(run.spec)
     unfit = [room.node for room in rooms if not has_needed(room, needs)]
     return Training(
@@ -235,7 +237,8 @@ def preempt(cluster: Cluster, now: datetime, claimant: Callable[[], str | None])
     (request,) = requests_of(Run.objects.filter(pk=first))
     attempts = {one.run_id: one for one in _attempts(cluster)}
     policy, standings = policy_of(cluster.scheduling), standings_of(cluster, now, reads_used=False)
-    holders = askable(request, _holders(list(attempts.values())), standings, asks_others=policy.asks_others)
+    trained, spared_s = _holders(list(attempts.values()), now), 60 * cluster.spared_minutes
+    holders = askable(request, trained, standings, asks_others=policy.asks_others, spared_s=spared_s)
     concessions = make_room(request, engine_of(cluster).capacity(cluster, now), holders)
     lower = {one.request.run for one in holders if one.request.priority < request.priority}
     made = []
@@ -280,12 +283,13 @@ def _keeps_its_state(run: Run) -> bool:
     return run.saves_at_stop or ("script" in run.spec.get("task", {}) and RestartRules.of(run.spec).max > 0)
 
 
-def _holders(attempts: list[Attempt]) -> list[SlotHolder]:
+def _holders(attempts: list[Attempt], now: datetime) -> list[SlotHolder]:
     requests = {one.run: one for one in requests_of(Run.objects.filter(pk__in=[one.run_id for one in attempts]))}
     return [
         SlotHolder(
             requests[one.run_id],
             tuple((part.node_id, tuple(slot.index for slot in part.held_slots.all())) for part in one.placements.all()),
+            (now - one.go_at).total_seconds() if one.go_at else 0.0,
         )
         for one in attempts
     ]

@@ -38,6 +38,7 @@ class Cluster(models.Model):
     scheduling = models.CharField(max_length=40, default="fair-share")  # one of runs.placing.policies.POLICIES
     topology = models.JSONField(default=list, blank=True)  # labels of nodes, near to far: switch, rack
     half_life_days = models.FloatField(default=7.0)  # in which the use of slots counts half: see runs.placing.shares
+    spared_minutes = models.FloatField(default=0.0)  # for which a run that has started makes no room for others
     slot_hour_price = models.FloatField(null=True, blank=True)  # in the currency of its owners
     # Whether members of its projects may run commands beside the ranks of their runs: see runs.rights.access.
     interactive = models.BooleanField(default=False)

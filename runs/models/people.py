@@ -10,7 +10,9 @@ from django.core.validators import validate_slug
 from django.db import models
 from django.db.models import Q
 
+from runs.values.columns import LimitNotice
 from runs.values.ids import new_id
+from trainyard.contract.base import convert
 from trainyard.formats.names import hidden_in, visible
 
 if TYPE_CHECKING:
@@ -72,10 +74,17 @@ class Project(models.Model):
     quota_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # of all that it stores; None: no limit
     # Its part of the clusters that it may use: see docs/queue.md. None: no limit.
     weight = models.FloatField(default=1.0)
+    share_group = models.CharField(max_length=60, blank=True, validators=[validate_slug])  # "": one by itself
+    group_weight = models.FloatField(null=True, blank=True)  # the same in all projects of the group
     guaranteed_slots = models.PositiveIntegerField(default=0)
     slots = models.PositiveIntegerField(null=True, blank=True)  # at once, over all clusters
+    runs_at_once = models.PositiveIntegerField(null=True, blank=True)
+    slots_per_person = models.PositiveIntegerField(null=True, blank=True)  # at once
     slot_hours_month = models.FloatField(null=True, blank=True)
+    budget_month = models.FloatField(null=True, blank=True)  # by the clusters' prices of a slot-hour
+    max_run_hours = models.FloatField(null=True, blank=True)  # of limits.time in specs
     max_priority = models.PositiveSmallIntegerField(default=100)  # of runs of members; maintainers go higher
+    limit_notices = models.JSONField(default=dict, editable=False)  # by the field of a limit: see `notices`
     encrypts_files = models.BooleanField(default=False)  # and logs and media, with its storage keys
     # Days after the end of a run; None: for ever. See runs.privacy.retention.
     keep_logs_days = models.PositiveIntegerField(null=True, blank=True)
@@ -97,6 +106,11 @@ class Project(models.Model):
     @property
     def region_list(self) -> list[str]:
         return [one for one in self.regions.split(",") if one]
+
+    @property
+    def notices(self) -> dict[str, LimitNotice]:
+        """The last notice of each of its limits."""
+        return convert(self.limit_notices, dict[str, LimitNotice])
 
     def may_lie_in(self, region: str) -> bool:
         """Return whether its data may lie in the region. A place that does not say where it is counts as elsewhere."""

@@ -10,13 +10,25 @@ from django.db.models import Q, QuerySet
 
 from runs.models import Cluster, HeldSlot, Project, Run, Sweep, Trial
 from runs.placing.fitting import Request
-from runs.placing.usage import held_by_project, used_this_month
+from runs.placing.usage import first_of_month, held_of, used_this_month
 from runs.rights.access import users_who_may_run_on
+from runs.values.columns import LimitNotice
 from runs.values.status import Status
+from trainyard.contract.base import to_builtins
 from trainyard.contract.statuses import SweepStatus
 
 WARN_AT = 0.8  # of a limit
 Refusals = Mapping[str, str]  # sentences, by run
+
+
+# Of a limit that is used to four fifths or more, by the name of its field.
+NEAR = {
+    "slots": "holds {0:g} of the {1:,} slots that it may",
+    "runs_at_once": "has {0} of the {1:,} runs that it may at once",
+    "slots_per_person": "has a person who holds {0:g} of the {1:,} slots that each may",
+    "slot_hours_month": "has used {0:.1f} of its {1:,.10g} slot-hours",
+    "budget_month": "has spent {0:,.2f} of the {1:,.10g} that it may in a month",
+}
 
 
 @dataclass(frozen=True)
@@ -27,15 +39,48 @@ class Part:
     held: float = 0.0
     slot_hours: float | None = None  # in a month
     used_hours: float = 0.0
+    runs: int | None = None  # at once
+    num_runs: int = 0
+    per_person: int | None = None  # slots at once
+    by_person: Mapping[int | None, float] = field(default_factory=dict)
+    budget: float | None = None  # of a month
+    spent: float = 0.0
+
+    def near(self, project: str) -> dict[str, str]:
+        """Return a sentence on each limit that is used to four fifths or more, by the name of its field."""
+        rows = (
+            (self.slots, self.held), (self.runs, self.num_runs),
+            (self.per_person, max(self.by_person.values(), default=0.0)), (self.slot_hours, self.used_hours),
+            (self.budget, self.spent),
+        )  # fmt: skip
+        return {
+            name: f"Project {project} {words.format(has, limit)}."
+            for (name, words), (limit, has) in zip(NEAR.items(), rows, strict=True)
+            if limit and has >= WARN_AT * limit
+        }
 
     def warning(self, project: str) -> str:
-        """Say which limit is used to four fifths or more; nothing before."""
-        words = []
-        if self.slots and self.held >= WARN_AT * self.slots:
-            words.append(f"Project {project} holds {self.held:g} of the {self.slots} slots that it may.")
-        if self.slot_hours and self.used_hours >= WARN_AT * self.slot_hours:
-            words.append(f"Project {project} has used {self.used_hours:.1f} of its {self.slot_hours:g} slot-hours.")
-        return " ".join(words)
+        return " ".join(self.near(project).values())
+
+    def why_not(self, one: Request, slots: float, runs: float, own: float) -> str:
+        """Say why the run may not start beside what goes before it: slots and runs of its project, slots of its
+        person."""
+        needs, has = one.whole_slots, self.by_person.get(one.person, 0.0)
+        if self.slots is not None and self.held + slots + needs > self.slots:
+            may = f"Project {one.project} may hold {self.slots} slots at once"
+            return f"{may}: it holds {self.held:g}, and this run needs {needs:g}."
+        if self.runs is not None and self.num_runs + runs >= self.runs:
+            return f"Project {one.project} may have {self.runs} runs at once: it has {self.num_runs}."
+        if self.per_person is not None and has + own + needs > self.per_person:
+            may = f"Each person may hold {self.per_person} slots at once in project {one.project}"
+            return f"{may}: who launched this run holds {has:g}, and it needs {needs:g}."
+        return ""
+
+    def room(self, person: int | None) -> float | None:
+        """Return how many slots more a run of the person may hold; None: any number."""
+        slots = None if self.slots is None else self.slots - self.held
+        own = None if self.per_person is None else self.per_person - self.by_person.get(person, 0.0)
+        return min((one for one in (slots, own) if one is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -67,36 +112,45 @@ def _not_allowed(requests: Sequence[Request], terms: Terms) -> Refusals:
     return dict.fromkeys(others, f"Its project may not use cluster {terms.cluster} any more.")
 
 
-def _beyond_slots(requests: Sequence[Request], terms: Terms) -> Refusals:
-    """Return the refusals of requests with which a project would hold more slots than it may."""
+def _beyond_at_once(requests: Sequence[Request], terms: Terms) -> Refusals:
+    """Return the refusals of requests with which a project, or a person in it, would have more at once than it may."""
     found = {}
-    asked: dict[str, float] = defaultdict(float)
+    asked: dict[object, float] = defaultdict(float)
     for one in requests:
-        part, needs = terms.parts.get(one.project), one.whole_slots
-        if part is not None and part.slots is not None and part.held + asked[one.project] + needs > part.slots:
-            may = f"Project {one.project} may hold {part.slots} slots at once"
-            found[one.run] = f"{may}: it holds {part.held:g}, and this run needs {needs:g}."
-        else:
-            asked[one.project] += needs
+        if (part := terms.parts.get(one.project)) is None:
+            continue
+        amounts = {one.project: one.whole_slots, (one.project, "runs"): 1, (one.project, one.person): one.whole_slots}
+        if words := part.why_not(one, *(asked[key] for key in amounts)):
+            found[one.run] = words
+            continue
+        for key, amount in amounts.items():
+            asked[key] += amount
     return found
 
 
-def _beyond_hours(requests: Sequence[Request], terms: Terms) -> Refusals:
+def _beyond_month(requests: Sequence[Request], terms: Terms) -> Refusals:
     """Return the refusals of projects that have used up their month. What runs goes on."""
-    return {
-        one.run: f"Project {one.project} has used the {part.slot_hours:g} slot-hours that it has in a month."
-        for one in requests
-        if (part := terms.parts.get(one.project)) and part.slot_hours is not None and part.used_hours >= part.slot_hours
-    }
+    words = {}
+    for name, part in terms.parts.items():
+        if part.slot_hours is not None and part.used_hours >= part.slot_hours:
+            words[name] = f"Project {name} has used the {part.slot_hours:g} slot-hours that it has in a month."
+        elif part.budget is not None and part.spent >= part.budget:
+            words[name] = f"Project {name} has spent the {part.budget:,.10g} that it may in a month: {part.spent:,.2f}."
+    return {one.run: words[one.project] for one in requests if one.project in words}
+
+
+def has_slot_limit(request: Request, terms: Terms) -> bool:
+    part = terms.parts.get(request.project)
+    return part is not None and part.room(request.person) is not None
 
 
 def within(request: Request, terms: Terms) -> Request:
-    """Return the request of an elastic run with the numbers of nodes that its project's limit has room for."""
+    """Return the request of an elastic run with the numbers of nodes that its project's limits have room for."""
     part = terms.parts.get(request.project)
-    if part is None or part.slots is None:
+    if part is None or (room := part.room(request.person)) is None:
         return request
-    room = (part.slots - part.held) // request.slots_per_node
-    return replace(request, node_counts=tuple(number for number in request.node_counts if number <= room))
+    most = room // request.slots_per_node
+    return replace(request, node_counts=tuple(number for number in request.node_counts if number <= most))
 
 
 def _elsewhere(requests: Sequence[Request], terms: Terms) -> Refusals:
@@ -105,10 +159,20 @@ def _elsewhere(requests: Sequence[Request], terms: Terms) -> Refusals:
 
 
 # A later one is asked about what those before it let pass.
-RULES = (_trials, _not_allowed, _elsewhere, _beyond_hours, _beyond_slots)
+RULES = (_trials, _not_allowed, _elsewhere, _beyond_month, _beyond_at_once)
+
+
+def limited() -> QuerySet[Project]:
+    """The projects with a limit that holds over all clusters."""
+    return Project.objects.exclude(
+        slots=None, runs_at_once=None, slots_per_person=None, slot_hours_month=None, budget_month=None
+    )
 
 
 def terms_of(cluster: Cluster, now: datetime) -> Terms:
+    parts = parts_of(limited(), now)
+    if not cluster.slot_hour_price:  # what runs there costs nothing
+        parts = {name: replace(one, budget=None) for name, one in parts.items()}
     return Terms(
         cluster=cluster.name,
         projects=frozenset(cluster.projects.values_list("name", flat=True)),
@@ -119,16 +183,32 @@ def terms_of(cluster: Cluster, now: datetime) -> Terms:
             if (sentence := project.why_not_in(f"cluster {cluster.name}", cluster.region))
         },
         trials=_held_back(cluster),
-        parts=parts_of(Project.objects.exclude(slots=None, slot_hours_month=None), now),
+        parts=parts,
     )
 
 
 def parts_of(projects: QuerySet[Project], now: datetime) -> dict[str, Part]:
     """Return what each of the projects may have, and has."""
-    rows = list(projects.values_list("name", "slots", "slot_hours_month"))
-    held = held_by_project() if rows else {}
-    used = used_this_month(now, [name for name, _, _ in rows]) if rows else {}
-    return {name: Part(slots, held.get(name, 0.0), hours, used.get(name, 0.0)) for name, slots, hours in rows}
+    rows = list(projects.values_list("name", *NEAR))
+    held = held_of([name for name, *_ in rows]) if rows else {}
+    used = used_this_month(now, held) if rows else {}
+    return {
+        name: Part(
+            slots, held[name].slots, hours, used[name][0], runs, len(held[name].runs), per_person,
+            held[name].by_person, budget, used[name][1],
+        )
+        for name, slots, runs, per_person, hours, budget in rows
+    }  # fmt: skip
+
+
+def write_notices(now: datetime) -> None:
+    """Write down, once a month for each limit that is used to four fifths or more, what owners read on their home."""
+    parts, first = parts_of(limited(), now), first_of_month(now)
+    for project in Project.objects.filter(name__in=parts):
+        near, known = parts[project.name].near(project.name), project.notices
+        new = {name: LimitNotice(now, near[name]) for name in near}
+        if new := {name: one for name, one in new.items() if name not in known or known[name].at < first}:
+            Project.objects.filter(pk=project.pk).update(limit_notices=to_builtins(known | new))
 
 
 def _held_back(cluster: Cluster) -> dict[str, str]:

@@ -7,9 +7,10 @@ then has a reservation that those behind it may not delay: see scheduling.
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from runs.placing.fitting import Request
+from trainyard.grouping import grouped
 
 TURN_S = 3600.0  # for which a run counts until its project has its next turn in a round
 
@@ -21,9 +22,15 @@ class Standing(NamedTuple):
     used: float = 0.0  # slot-seconds, of which those a half-life ago count half
     weight: float = 1.0
     guaranteed: int = 0  # slots
+    group: str = ""  # of projects that share; "": it is one by itself
+    group_weight: float = 1.0
+
+    def group_of(self, project: str) -> tuple[str, str]:
+        return (self.group, "") if self.group else ("", project)
 
 
 Standings = Mapping[str, Standing]  # by the project's name
+Party = TypeVar("Party")  # that has its turn
 
 
 class Policy(NamedTuple):
@@ -52,39 +59,59 @@ def by_priority(requests: Sequence[Request], standings: Standings | None = None)
 def equal_shares(requests: Sequence[Request], standings: Standings) -> list[Request]:
     """The project that holds the fewest slots is next with its oldest run, and counts as holding what that asks for. A
     higher priority goes first in any project."""
-    return by_priority(_in_turns(requests, lambda name: standings.get(name, Standing()).held, lambda _: 1.0))
+    turns = _in_turns(requests, _project, lambda name: standings.get(name, Standing()).held, lambda _: 1.0)
+    return by_priority(turns)
 
 
 def fair_shares(requests: Sequence[Request], standings: Standings) -> list[Request]:
-    """The project that has used the least of late by its weight is next, with its oldest run of the highest priority,
-    and counts as having used an hour of it."""
+    """The group of projects that has used the least of late by its weight is next, with the project of it that has by
+    its own, with its oldest run of the highest priority; both count as having used an hour of it."""
 
-    def weight(name: str) -> float:
-        return standings.get(name, Standing()).weight
+    def standing(name: str) -> Standing:
+        return standings.get(name, Standing())
 
-    return _in_turns(
-        by_priority(requests),
-        lambda name: standings.get(name, Standing()).used / weight(name),
-        lambda name: TURN_S / weight(name),
-    )
+    def group(request: Request) -> tuple[str, str]:
+        return standing(request.project).group_of(request.project)
+
+    used: dict[tuple[str, str], float] = defaultdict(float)
+    weights: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
+    for name, one in standings.items():
+        used[one.group_of(name)] += one.used
+        weights[one.group_of(name)] = one.group_weight if one.group else one.weight
+    in_groups: list[Request] = []
+    for requests_of_group in grouped((group(one), one) for one in by_priority(requests)).values():
+        in_groups += _in_turns(
+            requests_of_group,
+            _project,
+            lambda name: standing(name).used / standing(name).weight,
+            lambda name: TURN_S / standing(name).weight,
+        )
+    return _in_turns(in_groups, group, lambda one: used[one] / weights[one], lambda one: TURN_S / weights[one])
+
+
+def _project(request: Request) -> str:
+    return request.project
 
 
 def _in_turns(
-    requests: Sequence[Request], begun: Callable[[str], float], of_slot: Callable[[str], float]
+    requests: Sequence[Request],
+    party_of: Callable[[Request], Party],
+    begun: Callable[[Party], float],
+    of_slot: Callable[[Party], float],
 ) -> list[Request]:
-    """Return the requests so that the project with the least is next. It has ``begun`` with so much, and a request adds
-    ``of_slot`` for each of its slots. Of projects that have as much the one whose run came first is."""
-    waiting: dict[str, deque[Request]] = defaultdict(deque)
+    """Return the requests so that the party with the least is next. It has ``begun`` with so much, and a request adds
+    ``of_slot`` for each of its slots. Of parties that have as much the one whose run came first is."""
+    waiting: dict[Party, deque[Request]] = defaultdict(deque)
     for request in requests:
-        waiting[request.project].append(request)
-    projects = [(begun(project), place, project) for place, project in enumerate(waiting)]
-    heapify(projects)
+        waiting[party_of(request)].append(request)
+    parties = [(begun(party), place, party) for place, party in enumerate(waiting)]
+    heapify(parties)
     found = []
-    while projects:
-        amount, place, project = heappop(projects)
-        found.append(request := waiting[project].popleft())
-        if waiting[project]:
-            heappush(projects, (amount + request.whole_slots * of_slot(project), place, project))
+    while parties:
+        amount, place, party = heappop(parties)
+        found.append(request := waiting[party].popleft())
+        if waiting[party]:
+            heappush(parties, (amount + request.whole_slots * of_slot(party), place, party))
     return found
 
 

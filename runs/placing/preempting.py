@@ -18,6 +18,7 @@ class SlotHolder:
 
     request: Request
     slots: tuple[tuple[str, tuple[int, ...]], ...]
+    trained_s: float = 0.0  # since its ranks began
 
     @property
     def num_nodes(self) -> int:
@@ -41,16 +42,22 @@ class Concession:
 
 
 def askable(
-    request: Request, holders: Sequence[SlotHolder], standings: Standings, *, asks_others: bool = True
+    request: Request,
+    holders: Sequence[SlotHolder],
+    standings: Standings,
+    *,
+    asks_others: bool = True,
+    spared_s: float = 0,
 ) -> list[SlotHolder]:
     """Return the holders, oldest first, that may have to make room for the request: those of a lower priority
     (``asks_others``: of any project), and those on slots that are lent to their project, where the request is within
-    what its own is guaranteed. Nobody loses what is guaranteed."""
+    what its own is guaranteed. Nobody loses what is guaranteed, and who has trained for less than ``spared_s`` is not
+    asked."""
     own = standings.get(request.project, Standing())
     is_owed = own.held + request.whole_slots <= own.guaranteed
     left = {name: one.held - one.guaranteed for name, one in standings.items()}
     found = []
-    for one in reversed(holders):
+    for one in reversed([one for one in holders if one.trained_s >= spared_s]):
         project, slots = one.request.project, one.num_slots
         is_own = project == request.project
         if (asks_others or is_own) and one.request.priority < request.priority:

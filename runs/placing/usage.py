@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import exp, log
 from typing import NamedTuple
@@ -9,8 +10,9 @@ from typing import NamedTuple
 from django.core.cache import cache
 from django.db.models import F, Q, Sum
 
-from runs.models import Attempt, Cluster, HeldSlot, Project
+from runs.models import Attempt, Cluster, HeldSlot, Project, Run
 from runs.placing.policies import Standing, Standings
+from runs.values.status import Status
 
 HALF_LIVES = 10  # behind which use counts less than a thousandth
 KEPT_S = 30
@@ -51,15 +53,23 @@ def uses(attempts: Q, since: datetime, now: datetime) -> Iterator[Use]:
         yield Use(project, person or "", cluster or "", run, slots / shares, start.timestamp(), until)
 
 
-def used_this_month(now: datetime, projects: Collection[str]) -> dict[str, float]:
-    """Return the slot-hours of the projects on all clusters since the first of the month (UTC), at most KEPT_S old."""
-    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    keys = {f"slot-hours:{first:%Y-%m}:{name}": name for name in projects}
-    found = {keys[key]: hours for key, hours in cache.get_many(keys).items()}
+def first_of_month(now: datetime) -> datetime:
+    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def used_this_month(now: datetime, projects: Collection[str]) -> dict[str, tuple[float, float]]:
+    """Return the slot-hours of the projects on all clusters since the first of the month (UTC), and what they cost by
+    the prices of now, at most KEPT_S old. On a cluster without a price they cost nothing."""
+    first = first_of_month(now)
+    keys = {f"used-month:{first:%Y-%m}:{name}": name for name in projects}
+    found: dict[str, tuple[float, float]] = {keys[key]: used for key, used in cache.get_many(keys).items()}
     if missing := [name for name in projects if name not in found]:
-        found |= dict.fromkeys(missing, 0.0)
+        prices = dict(Cluster.objects.values_list("name", "slot_hour_price"))
+        found |= dict.fromkeys(missing, (0.0, 0.0))
         for one in uses(Q(run__project__name__in=missing), first, now):
-            found[one.project] += one.within(first.timestamp(), now.timestamp()).slot_s / 3600
+            hours = one.within(first.timestamp(), now.timestamp()).slot_s / 3600
+            before, cost = found[one.project]
+            found[one.project] = before + hours, cost + hours * (prices.get(one.cluster) or 0.0)
         cache.set_many({key: found[name] for key, name in keys.items() if name in missing}, KEPT_S)
     return found
 
@@ -70,16 +80,44 @@ def standings_of(cluster: Cluster, now: datetime, *, reads_used: bool) -> Standi
     used = _used(cluster, now) if reads_used else {}
     projects = Project.objects.filter(Q(clusters=cluster) | Q(name__in=held)).distinct()
     return {
-        name: Standing(held.get(name, 0.0), used.get(name, 0.0), weight, guaranteed)
-        for name, weight, guaranteed in projects.values_list("name", "weight", "guaranteed_slots")
+        name: Standing(held.get(name, 0.0), used.get(name, 0.0), weight, guaranteed, group, group_weight or 1.0)
+        for name, weight, guaranteed, group, group_weight in projects.values_list(
+            "name", "weight", "guaranteed_slots", "share_group", "group_weight"
+        )
     }
 
 
-def held_by_project(cluster: Cluster | None = None) -> dict[str, float]:
-    """Return how many slots each project holds, of the cluster or of all, by the project's name."""
-    slots = HeldSlot.objects.all() if cluster is None else HeldSlot.objects.filter(node__cluster=cluster)
+def held_by_project(cluster: Cluster) -> dict[str, float]:
+    """Return how many slots of the cluster each project holds, by the project's name."""
+    slots = HeldSlot.objects.filter(node__cluster=cluster)
     rows = slots.values(name=F("placement__attempt__run__project__name")).annotate(held=Sum(1.0 / F("num_shares")))
     return dict(rows.values_list("name", "held"))
+
+
+@dataclass
+class Held:
+    """What a project has now, on all clusters. A run that starts again counts, while it holds no slots."""
+
+    slots: float = 0.0
+    runs: set[str] = field(default_factory=set)
+    by_person: dict[int | None, float] = field(default_factory=lambda: defaultdict(float))  # slots
+
+
+def held_of(projects: Collection[str]) -> dict[str, Held]:
+    """Return what the projects of these names have now."""
+    run, again = "placement__attempt__run", (Status.RECOVERING, Status.RESIZING)
+    slots = HeldSlot.objects.filter(**{f"{run}__project__name__in": projects}).order_by()
+    rows = slots.values_list(f"{run}__project__name", f"{run}__created_by", run).annotate(n=Sum(1.0 / F("num_shares")))
+    starting = Run.objects.filter(project__name__in=projects, status__in=again).order_by()
+    found = {name: Held() for name in projects}
+    for project, person, run_id, number in [
+        *rows, *((*row, 0.0) for row in starting.values_list("project__name", "created_by", "pk")),
+    ]:  # fmt: skip
+        one = found[project]
+        one.slots += number
+        one.runs.add(run_id)
+        one.by_person[person] += number
+    return found
 
 
 def _used(cluster: Cluster, now: datetime) -> dict[str, float]:

@@ -1,5 +1,6 @@
-"""JSON columns of nodes, attempts and runs, by type: checks, findings, failures and restarts. Nothing of Django."""
+"""JSON columns by type: checks, findings, failures and restarts, and notices of limits. Nothing of Django."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
@@ -111,6 +112,13 @@ class StartPrediction(WireStruct):
     low: float
     high: float
     first: FirstPrediction | None = None
+
+
+class LimitNotice(WireStruct):
+    """A limit of a project that was used to four fifths at that time."""
+
+    at: datetime
+    sentence: str
 
 
 class LeftOutNode(WireStruct, kw_only=True):

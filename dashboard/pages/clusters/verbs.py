@@ -27,7 +27,7 @@ LEVELS = (  # docs/isolation.md
     ("1", "1: nodes that keep Trainyard's files and other projects' runs from a script"),
     ("2", "2: nodes that also give each attempt its own processes, and filter system calls"),
 )
-FIELDS = ("name", "region", "labels", "spares", "half_life_days", "slot_hour_price", "topology")
+FIELDS = ("name", "region", "labels", "spares", "half_life_days", "spared_minutes", "slot_hour_price", "topology")
 
 
 class Values(NamedTuple):
@@ -44,6 +44,7 @@ class Values(NamedTuple):
     isolation_minimum: str = "0"
     scheduling: str = FAIR_SHARE
     half_life_days: str = "7"
+    spared_minutes: str = "0"
     slot_hour_price: str = ""
     topology: str = ""  # levels, with commas between
 
@@ -60,6 +61,7 @@ class Values(NamedTuple):
             "topology": [level.strip() for level in self.topology.split(",") if level.strip()],
             "spares": _number("spares", self.spares),
             "half_life_days": _number("half_life_days", self.half_life_days),
+            "spared_minutes": _number("spared_minutes", self.spared_minutes),
             "slot_hour_price": _number("slot_hour_price", self.slot_hour_price or "-1"),
             "isolation_minimum": _chosen_level(self.isolation_minimum),
         }
@@ -117,7 +119,7 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     level = str(cluster.isolation_minimum)
     values = Values(
         cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares), cluster.interactive, level,
-        cluster.scheduling, f"{cluster.half_life_days:g}",
+        cluster.scheduling, f"{cluster.half_life_days:g}", f"{cluster.spared_minutes:g}",
         "" if cluster.slot_hour_price is None else f"{cluster.slot_hour_price:g}", ", ".join(cluster.topology),
     )  # fmt: skip
     if request.method == "POST":
@@ -185,7 +187,9 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
 
 
 def _asked(request: HttpRequest, engine: str) -> Values:
-    name, region, labels, spares, half_life, price, levels = (request.POST.get(one, "").strip() for one in FIELDS)
+    name, region, labels, spares, half_life, spared, price, levels = (
+        request.POST.get(one, "").strip() for one in FIELDS
+    )
     texts = _texts(engine, {})
     if request.method == "POST" and (allocating := allocating_engine(engine)):
         texts = {one.name: request.POST.get(f"settings.{one.name}", "") for one in allocating.settings_type.fields()}
@@ -196,7 +200,7 @@ def _asked(request: HttpRequest, engine: str) -> Values:
     scheduling = request.POST.get("scheduling", FAIR_SHARE)
     return Values(
         name, region, labels, projects, texts, rules, spares or "1", is_interactive, level, scheduling,
-        half_life or "7", price, levels,
+        half_life or "7", spared or "0", price, levels,
     )  # fmt: skip
 
 

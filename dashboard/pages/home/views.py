@@ -19,12 +19,13 @@ from dashboard.pages.shared.frame import answer, page, person, show
 from dashboard.pages.shared.gauges import time_view
 from dashboard.pages.shared.run_rows import Row, coloured, rows
 from runs.actions import submit_run
-from runs.models import Cluster, HeldSlot, Node, Run, User
+from runs.models import Cluster, HeldSlot, Node, Project, Run, User
 from runs.models.indexes import first_rows_together, is_none, one_of
 from runs.presenting.server_state import contact_time
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import Permission, Someone, nodes_of, projects_with, visible_clusters, visible_runs
 from runs.rights.access.operations import SIGNED_IN, thing
+from runs.values.columns import LimitNotice
 from runs.values.status import FINAL, LIVE, PLACED, Status
 from trainyard.formats.words import listed
 from trainyard.grouping import grouped
@@ -118,11 +119,12 @@ def home(request: HttpRequest) -> HttpResponse:
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
     needs = needs_of([*live, *troubled, *endless], failed, now)
     machines = machines_of(request.user)
-    away = away_nodes(machines, now)
+    away, notices = away_nodes(machines, now), limit_notices(user, since, now)
     context: dict[str, Any] = {
         "needs": needs,
         "away": away,
-        "num_needs": len(needs) + len(away),
+        "notices": notices,
+        "num_needs": len(needs) + len(away) + len(notices),
         "live": live,
         "num_live": running.count() if len(live) == MAX_RUNNING else len(live),
         "queued": queued,
@@ -228,6 +230,12 @@ def _line(one: Machines, held: int, waiting: int, known: datetime) -> ClusterLin
         free=max(0, sum(node.slots for node in here if not node.is_draining) - held),
         waiting=waiting,
     )
+
+
+def limit_notices(user: User, since: datetime | None, now: datetime) -> list[tuple[Project, LimitNotice]]:
+    """What came since then of limits that are nearly used, of the person's projects as their owner."""
+    own, first = projects_with(user, Permission.OWNERS_MANAGE).exclude(limit_notices={}), since or now - LONGEST
+    return [(project, one) for project in own for one in project.notices.values() if one.at > first]
 
 
 class Need(NamedTuple):

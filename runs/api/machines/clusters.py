@@ -30,6 +30,7 @@ router = Resource(tags=["clusters"])
 
 _policies = "; ".join(f"{name}: {policy.label}" for name, policy in POLICIES.items())
 SCHEDULING = f"order of the runs that wait. {_policies}"
+SPARED = "after its start, in which a run makes no room for others"
 HALF_LIFE = "in which the use of slots counts half in fair shares"
 TOPOLOGY = 'labels of nodes, near to far, as `["switch", "rack"]`: nodes with the same value are near to each other'
 PRICE = "of a slot for an hour, in your currency: see `/usage`"
@@ -50,6 +51,7 @@ class ClusterIn(Body):
     isolation_minimum: int = Field(0, description="nodes with a lower sandbox level get no runs: 0, 1 or 2")
     scheduling: str = Field(FAIR_SHARE, description=SCHEDULING)
     half_life_days: float = Field(7.0, description=HALF_LIFE)
+    spared_minutes: float = Field(0.0, description=SPARED)
     slot_hour_price: float | None = Field(None, description=PRICE)
     topology: list[str] = Field(default_factory=list, description=TOPOLOGY)
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
@@ -69,6 +71,7 @@ class ClusterEdit(Body):
     isolation_minimum: int | None = Field(None, description="of nodes, for what is placed from now on: 0, 1 or 2")
     scheduling: str | None = Field(None, description=SCHEDULING)
     half_life_days: float | None = Field(None, description=HALF_LIFE)
+    spared_minutes: float | None = Field(None, description=SPARED)
     slot_hour_price: float | None = Field(None, description=PRICE + "; below 0: no price")
     topology: list[str] | None = Field(None, description=TOPOLOGY)
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
@@ -171,6 +174,7 @@ def _cluster(row: Cluster, projects: QuerySet[Project], shows_settings: bool) ->
         isolation_minimum=row.isolation_minimum,
         scheduling=row.scheduling,
         half_life_days=row.half_life_days,
+        spared_minutes=row.spared_minutes,
         slot_hour_price=row.slot_hour_price,
         topology=row.topology,
         projects=list(projects.values_list("name", flat=True)),

@@ -49,15 +49,25 @@ class QueueOut(Schema):
 
 class LimitsIn(Body):
     slots: int | None = Field(None, description="that it may hold at once, over all clusters; null: no limit")
+    slots_per_person: int | None = Field(None, description="that each of its people may hold at once in it")
+    runs_at_once: int | None = None
     guaranteed_slots: int = Field(0, description="of each cluster; others have them while it does not want them")
-    weight: float = Field(1.0, description="its share beside those of others: above 0")
+    weight: float = Field(1.0, description="its share beside those of others, or of its group: above 0")
+    share_group: str = Field("", description="of projects, whose shares are one of the whole; empty: it has its own")
+    group_weight: float | None = Field(None, description="of all projects of the group; null: as it is, or 1")
     slot_hours_month: float | None = Field(None, description="from the first of the month (UTC); null: no limit")
+    budget_month: float | None = Field(
+        None, description="by the clusters' prices of a slot-hour, as `cost` of `/usage`"
+    )
+    max_run_hours: float | None = Field(None, description="the most that `limits.time` of a spec may be")
     max_priority: int = Field(100, description="the highest that members may give their runs; maintainers go higher")
 
 
 class LimitsOut(LimitsIn):
     held_slots: float
+    num_runs: int = Field(description="that hold slots, or start again")
     used_slot_hours: float = Field(description="since the first of the month (UTC)")
+    spent: float = Field(description="since then, on clusters that have a price")
     sentence: str = Field(description="from 80 % of a limit on")
 
 
@@ -140,6 +150,8 @@ def _limits(project: Project) -> LimitsOut:
     return LimitsOut(
         **{name: getattr(project, name) for name in actions.LIMITS},
         held_slots=part.held,
+        num_runs=part.num_runs,
         used_slot_hours=part.used_hours,
+        spent=part.spent,
         sentence=part.warning(project.name),
     )

@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 
 from runs.engines import control_hints
 from runs.life.reconcile.loop import tick
+from runs.placing.admission import write_notices
 from runs.records.time_use.sums import record_ended
 from runs.serving.clock import Clock
 from runs.serving.transport import redis
@@ -25,10 +26,11 @@ class Ticks:
         self._times_due_at = 0.0  # by the monotonic clock
 
     def round(self, now: datetime) -> None:
-        """Tick. Where the time of ended runs went is written now and then: nobody waits for it."""
+        """Tick. Now and then, since nobody waits for them, write the time of ended runs and notices of limits."""
         if tick(now) and time.monotonic() >= self._times_due_at:
             self._times_due_at = time.monotonic() + TIMES_EVERY_S
             record_ended(now)
+            write_notices(now)
 
 
 def tick_clock() -> Clock:

@@ -1,4 +1,4 @@
-"""Placing the queue of a cluster, under a lock on the cluster's row."""
+"""Placing the queue of a cluster, under a lock on the rows of the cluster and of projects that have limits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from runs.life.reconcile.listening import Listener
 from runs.life.resizing import range_words
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.placing.admission import refused, terms_of, within
+from runs.placing.admission import has_slot_limit, limited, refused, terms_of, within
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
 from runs.placing.planning import would_travel
 from runs.placing.queue import arranged, outlook, request_of, requests_of, waiting_runs, with_times
@@ -52,6 +52,9 @@ def schedule(cluster_id: str, now: datetime) -> None:
     if any(isinstance(answer, Placed) for answer in vetted.answers):
         with transaction.atomic():
             Cluster.objects.select_for_update().get(pk=cluster_id)
+            # Limits hold over all clusters: another one that is placed at this instant waits here. Runs may be made
+            # meanwhile (no_key), and rows are locked in one order, so that nobody waits for each other.
+            list(limited().select_for_update(no_key=True).order_by("pk").values_list("pk"))
             vetted = _answers(cluster, now)
             for answer in vetted.answers:
                 if isinstance(answer, Placed):
@@ -94,7 +97,7 @@ def _answers(cluster: Cluster, now: datetime) -> Vetted:
     shut_out = [Waiting(run_id, sentence) for run_id, sentence in early.items()]
     again, queue = ([one for one in requests if one.run not in early] for requests in (again, queue))
     # A limit counts the least number of nodes: more comes by growing, one run after another.
-    queue = [replace(one, node_counts=()) if one.project in terms.parts else one for one in queue]
+    queue = [replace(one, node_counts=()) if has_slot_limit(one, terms) else one for one in queue]
     again = [within(one, terms) for one in again]
     requests = [*again, *arranged(cluster, queue, now)]
     if not requests:

@@ -23,8 +23,9 @@ MACHINERY = frozenset(
 OURS = "runs"
 SECRET = re.compile(r"password|secret|key$|digest|locked|cipher|wrapped|seed|recovery", re.IGNORECASE)
 UNINTERESTING = frozenset(
-    ("last_login", "last_used_at", "used_at", "seen_at", "health", "inventory", "estimate", "found_by", "changed_at")
-)
+    ("last_login", "last_used_at", "used_at", "seen_at", "health", "inventory", "estimate", "found_by", "changed_at",
+     "limit_notices")
+)  # fmt: skip
 HIDDEN = "…"
 MAX_CHARACTERS = 500
 

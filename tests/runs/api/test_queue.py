@@ -13,12 +13,17 @@ from runs.life.reconcile import schedule
 from runs.life.reconcile.placing import predict_starts
 from runs.models import Attempt, Cluster, Event, Project, Run
 from runs.placing.queue import outcomes_of
+from runs.placing.usage import standings_of
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.runs.api.conftest import Api
 
 pytestmark = pytest.mark.usefixtures("valkey")
-NO_LIMITS = {"slots": None, "guaranteed_slots": 0, "weight": 1.0, "slot_hours_month": None, "max_priority": 100}
+NO_LIMITS = {
+    "slots": None, "guaranteed_slots": 0, "weight": 1.0, "slot_hours_month": None, "max_priority": 100,
+    "runs_at_once": None, "slots_per_person": None, "budget_month": None, "max_run_hours": None,
+    "share_group": "", "group_weight": None,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -152,7 +157,11 @@ def test_a_run_that_is_over_has_no_place(cast: Cast, mate: Api) -> None:
 
 
 def test_limits_are_given_by_administrators_alone(cast: Cast, administrator: Api, mate: Api) -> None:
-    limits = {"slots": 4, "guaranteed_slots": 2, "weight": 2.5, "slot_hours_month": 100.0, "max_priority": 70}
+    limits = {
+        "slots": 4, "guaranteed_slots": 2, "weight": 2.5, "slot_hours_month": 100.0, "max_priority": 70,
+        "runs_at_once": 3, "slots_per_person": 2, "budget_month": 99.5, "max_run_hours": 12.0, "share_group": "lab",
+        "group_weight": 3.0,
+    }  # fmt: skip
     assert mate("PUT", "/projects/default/limits", limits).status_code in (403, 404)
     answer = administrator("PUT", "/projects/default/limits", limits)
     assert answer.status_code == 200 and limits.items() <= answer.json().items(), answer.text
@@ -164,12 +173,32 @@ def test_limits_are_given_by_administrators_alone(cast: Cast, administrator: Api
     ("name", "value"),
     [
         ("weight", 0), ("weight", 1e9), ("slots", -1), ("guaranteed_slots", -1), ("guaranteed_slots", 5),
-        ("slot_hours_month", -0.5), ("max_priority", 101), ("max_priority", -1),
+        ("slot_hours_month", -0.5), ("max_priority", 101), ("max_priority", -1), ("runs_at_once", -1),
+        ("share_group", "the lab"), ("share_group", "<b>"), ("share_group", "x" * 61), ("group_weight", 0),
+        ("group_weight", 2.0), ("slots_per_person", 10**400), ("budget_month", -0.01), ("max_run_hours", 0),
+        ("max_run_hours", 8761),
     ],
 )  # fmt: skip
-def test_a_limit_that_cannot_be_is_named(cast: Cast, administrator: Api, name: str, value: float) -> None:
+def test_a_limit_that_cannot_be_is_named(cast: Cast, administrator: Api, name: str, value: float | str) -> None:
     answer = administrator("PUT", "/projects/default/limits", {"slots": 4, name: value})
     assert answer.status_code == 422 and name in answer.text, answer.text
+    shown = f"{value:g}" if isinstance(value, float) else str(value)[:20]
+    assert shown in answer.json()["errors"][0]["message"]
+
+
+def test_a_group_has_one_weight_whichever_project_gave_it(cast: Cast, administrator: Api) -> None:
+    def limits(project: str, **given: Any) -> Any:
+        return administrator("PUT", f"/projects/{project}/limits", given).json()["group_weight"]
+
+    Project.objects.create(name="other")
+    assert limits("default", share_group="lab") == 1.0
+    assert limits("other", share_group="lab", group_weight=3) == 3.0
+    assert limits("default", share_group="lab", slots=4) == 3.0
+    assert limits("other", share_group="new") == 1.0
+    assert dict(Project.objects.values_list("name", "group_weight")) == {"default": 3.0, "other": 1.0}
+    assert limits("other") is None
+    standings = standings_of(cast.cluster, timezone.now(), reads_used=False)
+    assert (standings["default"].group, standings["default"].group_weight) == ("lab", 3.0)
 
 
 def test_four_fifths_of_a_limit_are_told(cast: Cast, administrator: Api, mate: Api) -> None:
@@ -179,6 +208,23 @@ def test_four_fifths_of_a_limit_are_told(cast: Cast, administrator: Api, mate: A
     found = mate("GET", "/projects/default/limits").json()
     assert (found["held_slots"], found["sentence"]) == (4.0, "Project default holds 4 of the 5 slots that it may.")
     assert administrator("PUT", "/projects/default/limits", {"slots": 6}).json()["sentence"] == ""
+
+
+def test_a_run_has_a_time_that_its_project_allows(cast: Cast, administrator: Api, mate: Api) -> None:
+    make_node(cast.cluster)
+    long = mate("POST", "/runs", spec(limits={"time": "13h"})).json()["id"]
+    administrator("PUT", "/projects/default/limits", {"max_run_hours": 12})
+    for limits, words in (
+        ({}, "must be set: a run of project default may take 12 h"),
+        ({"time": "13h"}, "13 h is too long: a run of project default may take 12 h"),
+    ):
+        answer = mate("POST", "/runs", spec(limits=limits))
+        assert answer.status_code == 422, answer.text
+        assert {"path": "limits.time", "message": words} in answer.json()["errors"]
+    assert mate("POST", "/runs", spec(limits={"time": "12h"})).status_code == 201
+    Run.objects.filter(pk=long).update(status=Status.CANCELLED)
+    answer = mate("POST", f"/runs/{long}/restart")
+    assert answer.status_code == 409 and "limits.time 13 h is too long" in answer.text
 
 
 def test_the_use_of_slots_is_summed_over_what_one_sees(cast: Cast, mate: Api, outsider: Api) -> None:
@@ -206,7 +252,11 @@ def test_a_cluster_has_a_half_life_and_a_price(cast: Cast, owner: Api) -> None:
     assert (made["half_life_days"], made["slot_hour_price"]) == (14, 2.5)
     assert owner("PATCH", "/clusters/new", {"region": "eu"}).json()["slot_hour_price"] == 2.5
     assert owner("PATCH", "/clusters/new", {"slot_hour_price": -1}).json()["slot_hour_price"] is None
-    for name, value in (("half_life_days", 0), ("half_life_days", 1e9), ("slot_hour_price", 1e9)):
+    assert owner("PATCH", "/clusters/new", {"spared_minutes": 10.5}).json()["spared_minutes"] == 10.5
+    for name, value in (
+        ("half_life_days", 0), ("half_life_days", 1e9), ("slot_hour_price", 1e9), ("spared_minutes", -1),
+        ("spared_minutes", 10_081),
+    ):  # fmt: skip
         answer = owner("PATCH", "/clusters/new", {name: value})
         assert answer.status_code == 422 and name in answer.text
 

@@ -134,6 +134,17 @@ def test_a_higher_priority_asks_runs_of_other_projects_only_where_the_policy_say
     assert askable(high, [mine, others], {}, asks_others=False) == [mine]
 
 
+def test_a_run_is_asked_for_nothing_before_it_has_trained_for_as_long_as_it_is_spared() -> None:
+    old, young = (
+        replace(holder(name, "x", project="else"), trained_s=at) for name, at in (("old", 600.0), ("young", 599.0))
+    )
+    assert askable(HIGH, [old, young], {}) == [old, young]
+    assert askable(HIGH, [old, young], {}, spared_s=600) == [old]
+    standings = {"own": Standing(guaranteed=2), "else": Standing(held=1.0)}
+    owed = Request("owed", 1, 1, project="own")
+    assert askable(owed, [old, young], standings, spared_s=600) == [old], "its slots are lent, and no other's count"
+
+
 def test_slots_that_are_lent_are_taken_back_the_youngest_first_and_nobody_loses_what_is_guaranteed() -> None:
     lent = [holder(f"lent-{number}", "x", project="else") for number in range(3)]
     owed = Request("owed", 1, 1, project="own")

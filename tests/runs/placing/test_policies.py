@@ -57,6 +57,34 @@ def test_the_project_that_has_used_the_least_by_its_weight_is_next() -> None:
     assert in_order("fair-share", queue, {"y": Standing(used=8_000.0, weight=2.0)}) == "abdecf"
 
 
+def of(group: str, *, weight: float = 1.0, group_weight: float = 1.0, hours: float = 0.0) -> Standing:
+    return Standing(used=3600 * hours, weight=weight, group=group, group_weight=group_weight)
+
+
+@pytest.mark.parametrize(
+    ("standings", "expected"),
+    [
+        ({}, "adgbehcfi"),  # three projects by themselves
+        # x and y share one turn, which z has alone.
+        ({"x": of("lab"), "y": of("lab")}, "agdhbiecf"),
+        ({"x": of("lab", group_weight=2.0), "y": of("lab", group_weight=2.0)}, "agdbhecif"),
+        # Within the group a weight counts, and not beside others.
+        ({"x": of("lab", weight=2.0), "y": of("lab")}, "agdhbicef"),
+        ({"x": of("lab", weight=9.0), "y": of("lab", weight=9.0)}, "agdhbiecf"),
+        # What one project of a group used counts for all of it.
+        ({"x": of("lab", hours=1.5), "y": of("lab")}, "ghdieafbc"),
+        ({"x": of("lab"), "y": of("lab"), "w": of("lab", hours=2.5)}, "ghiadbecf"),
+        ({"x": of("lab", hours=1.5, group_weight=9.0), "y": of("lab", group_weight=9.0)}, "gdeafbchi"),
+        # A group that is called as a project is another party.
+        ({"x": of("z"), "y": of("z")}, "agdhbiecf"),
+        ({"x": of("lab"), "y": of("other")}, "adgbehcfi"),
+    ],
+)
+def test_groups_have_their_turns_by_weight_and_projects_within_a_group(standings: Standings, expected: str) -> None:
+    queue = [asked(run, project) for project, runs in (("x", "abc"), ("y", "def"), ("z", "ghi")) for run in runs]
+    assert in_order("fair-share", queue, standings) == expected
+
+
 def test_a_wide_run_counts_for_all_its_slots() -> None:
     assert order("fair-share", asked("a", "x", 4), asked("b", "x"), *(asked(one, "y") for one in "cdefg")) == "acdefbg"
 

@@ -69,6 +69,7 @@ class Cluster(TypedDict):
     isolation_minimum: NotRequired[Annotated[int, Meta(description="nodes with a lower sandbox level get no runs")]]
     scheduling: NotRequired[Annotated[str, Meta(description="order of the runs that wait")]]
     half_life_days: NotRequired[Annotated[float, Meta(description="in which the use of slots counts half")]]
+    spared_minutes: NotRequired[Annotated[float, Meta(description="in which a run makes no room, from its start")]]
     slot_hour_price: NotRequired[Annotated[float | None, Meta(description="null: it has none")]]
     topology: NotRequired[Annotated[list[str], Meta(description="labels of nodes, near to far")]]
     projects: NotRequired[Annotated[list[str], Meta(description="that may use it, as far as you see them")]]

@@ -214,12 +214,13 @@ def test_the_order_of_a_clusters_queue_is_chosen_in_its_form(as_user: AsUser, ca
 
 def test_the_half_life_and_the_price_of_a_slot_hour_are_fields_of_the_form(as_user: AsUser, cast: Cast) -> None:
     client, path = as_user(cast.owner), f"/nodes/clusters/{cast.cluster.pk}/edit/"
-    same = {"name": cast.cluster.name, "half_life_days": "3.5", "slot_hour_price": "1.25"}
+    same = {"name": cast.cluster.name, "half_life_days": "3.5", "slot_hour_price": "1.25", "spared_minutes": "7"}
     assert client.post(path, same).status_code == 302
     text = client.get(path).content.decode()
-    assert 'value="3.5"' in text and 'value="1.25"' in text
+    assert all(f'value="{value}"' in text for value in ("3.5", "1.25", "7"))
     for name, typed in (
         ("half_life_days", "0"), ("half_life_days", "nan"), ("half_life_days", "soon"), ("slot_hour_price", "dear"),
+        ("spared_minutes", "-1"), ("spared_minutes", "nan"),
         ("slot_hour_price", "1e9"), ("spares", "many"), ("spares", "10001"),
     ):  # fmt: skip
         answer = client.post(path, {**same, name: typed})

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard.pages.home.views import since_last_visit
-from runs.models import Run, RunTime, User
+from runs.models import Project, Run, RunTime, User
 from runs.records.time_use.split import NAMES
 from runs.values.status import Status
 from tests.cast import Cast
@@ -81,3 +81,18 @@ def test_the_week_shows_the_time_of_runs_that_ended_within_it(cast: Cast, as_use
         RunTime.objects.create(run=make_run(status=Status.SUCCEEDED, ended_at=ended), ended_at=ended, **times)
     week = as_user(cast.mate).get("/").context["week"]
     assert (week.goodput, week.bar.total) == ("75 %", "1 h 20 min")
+
+
+def test_owners_read_of_limits_that_are_nearly_used_since_they_were_there(cast: Cast, as_user: AsUser) -> None:
+    words = "Project default holds 4 of the 5 slots that it may."
+    notice = {"at": timezone.now().isoformat(), "sentence": words}
+    Project.objects.update(limit_notices={"slots": notice})
+    client = as_user(cast.owner)
+    page = client.get("/").content.decode()
+    assert page.count(words) == 2, "once to read, once to hover over"
+    assert f'href="/people/{cast.project.pk}/data/"' in page
+    assert words in client.get("/").content.decode(), "it is the same visit"
+    assert words not in as_user(cast.mate).get("/").content.decode()
+    seen(cast.owner, hours_ago=-1)
+    User.objects.filter(pk=cast.owner.pk).update(home_left_at=timezone.now())
+    assert words not in client.get("/").content.decode()

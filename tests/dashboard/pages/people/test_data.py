@@ -62,7 +62,11 @@ def test_encryption_is_switched_on_with_its_consequences_in_words(
     assert not Project.objects.get().encrypts_files
 
 
-LIMITS = {"slots": "8", "guaranteed_slots": "2", "weight": "2.5", "slot_hours_month": "", "max_priority": "70"}
+LIMITS = {
+    "slots": "8", "guaranteed_slots": "2", "weight": "2.5", "slot_hours_month": "", "max_priority": "70",
+    "runs_at_once": "3", "slots_per_person": "", "budget_month": "99.5", "max_run_hours": "12",
+    "share_group": "lab", "group_weight": "3",
+}  # fmt: skip
 
 
 def test_administrators_set_a_projects_part_of_the_clusters(as_user: AsUser, cast: Cast) -> None:
@@ -72,8 +76,10 @@ def test_administrators_set_a_projects_part_of_the_clusters(as_user: AsUser, cas
     assert as_user(cast.owner).post(f"{path}limits/", LIMITS).status_code == 302
     project = Project.objects.get(pk=cast.project.pk)
     assert (project.slots, project.guaranteed_slots, project.weight, project.slot_hours_month) == (8, 2, 2.5, None)
+    assert (project.runs_at_once, project.budget_month, project.max_run_hours) == (3, 99.5, 12.0)
     page = as_user(cast.viewer).get(path).content.decode()
-    assert "<dd>2.5</dd>" in page and "limits/" not in page and "no limit" in page
+    assert "It has 0 of 3" in page and "<dd>12 h</dd>" in page
+    assert "<dd>2.5 in group lab" in page and "limits/" not in page and "no limit" in page
     assert as_user(cast.mate).post(f"{path}limits/", LIMITS).status_code == 404
 
 
@@ -88,7 +94,9 @@ def test_four_fifths_of_a_limit_are_said(as_user: AsUser, cast: Cast) -> None:
     ("name", "typed"),
     [
         ("slots", "many"), ("slots", "1.5"), ("slots", "1"), ("guaranteed_slots", ""), ("weight", "0"),
-        ("weight", "nan"), ("slot_hours_month", "-1"), ("max_priority", "101"), ("max_priority", "9" * 30),
+        ("runs_at_once", "-1"), ("slots_per_person", "1.5"), ("budget_month", "nan"), ("max_run_hours", "0"),
+        ("weight", "nan"), ("group_weight", "0"), ("share_group", "the lab"),
+        ("slot_hours_month", "-1"), ("max_priority", "101"), ("max_priority", "9" * 30),
     ],
 )  # fmt: skip
 def test_a_limit_that_cannot_be_is_said_beside_its_field(as_user: AsUser, cast: Cast, name: str, typed: str) -> None:

@@ -3,13 +3,14 @@ ones."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
 
 from runs import actions
-from runs.models import Event, Node, Project, Run
+from runs.models import Attempt, Cluster, Event, Node, Project, Run
 from runs.models.runs import size_of
 from runs.records.metrics.models import Telemetry
 from runs.values.refused import Refused
@@ -283,6 +284,18 @@ def test_runs_of_lower_priority_make_room_and_return(yard: Yard) -> None:
     until(yard, "SCHEDULED", 3)
     high.refresh_from_db()
     assert high.status == "SCHEDULED" and len(nodes(yard)) == 1
+
+
+def test_a_run_makes_no_room_for_as_long_as_its_cluster_spares_it(yard: Yard) -> None:
+    elastic(yard, 1, 2)
+    yard.start()
+    steps(yard, 10)
+    Cluster.objects.update(spared_minutes=10)
+    one_node = {"nodes": 1, "processes_per_node": 1, "accelerator": "auto"}
+    submitted(yard, spec(resources=one_node, priority="high"))
+    assert yard.tick() == "RUNNING"
+    Attempt.objects.update(go_at=yard.now - timedelta(minutes=10))
+    assert yard.tick() == "RESIZING"
 
 
 def test_a_run_of_one_size_is_saved_queued_again_and_not_counted(yard: Yard) -> None:

@@ -8,19 +8,19 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from threading import Barrier
+from threading import Barrier, Thread
 
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 
 from runs import actions
 from runs.actions import Refused
 from runs.life import reconcile
 from runs.life.reconcile import loop
-from runs.models import Attempt, Event, HeldSlot, Run
+from runs.models import Attempt, Cluster, Event, HeldSlot, Project, Run
 from runs.models.runs import StaleStatus
 from runs.values.status import Status
-from tests.cast import spec
+from tests.cast import make_node, make_run, spec
 from tests.runs.life.reconcile.conftest import Yard
 
 NUM = 4
@@ -56,6 +56,36 @@ def test_one_attempt_starts_although_many_place_at_once(yard: Yard) -> None:
     assert Attempt.objects.filter(run=yard.run).count() == 1
     assert Attempt.objects.count() == 3 and HeldSlot.objects.count() == 4  # the fourth run waits: all slots are held
     assert Event.objects.filter(code="placed").count() == 3
+
+
+def test_a_limit_is_not_passed_by_two_clusters_that_are_placed_at_one_instant(yard: Yard) -> None:
+    Run.objects.all().delete()
+    Project.objects.update(slots=1)
+    far = Cluster.objects.create(name="far")
+    far.projects.add(yard.cast.project)
+    make_node(far, "node-far", slots=1)
+    size = {"num_nodes": 1, "slots_per_node": 1, "accelerator": "auto"}
+    here, there = make_run(yard.cast, **size), make_run(yard.cast, cluster=far, **size)
+    now = speak(yard)
+
+    def place() -> None:
+        try:
+            reconcile.schedule(far.pk, now)
+        finally:
+            connections.close_all()
+
+    other = Thread(target=place)
+    with transaction.atomic():
+        reconcile.schedule(yard.cast.cluster.pk, now)
+        other.start()
+        other.join(1.0)
+        assert other.is_alive(), "it waits for what this transaction makes of the limit"
+    other.join(10)
+    for run in (here, there):
+        run.refresh_from_db()
+    assert (here.status, there.status) == ("SCHEDULED", "QUEUED")
+    words = "Project default may hold 1 slots at once: it holds 1, and this run needs 1."
+    assert there.reason_sentence == words and HeldSlot.objects.count() == 1
 
 
 def test_one_go_is_given_although_many_hear_that_all_are_ready(yard: Yard) -> None:
