@@ -49,8 +49,11 @@ from runs.actions.people.projects import (
     change_role,
     create_project,
     delete_git_key,
+    delete_secret,
     invite,
     remove_member,
+    rotate_secrets_key,
+    set_secret,
     withdraw_invitation,
 )
 from runs.actions.people.sign_in import Paused, first_start, make_sign_in_link, set_password, sign_in, use_sign_in_link
@@ -63,17 +66,21 @@ from runs.actions.people.tokens import (
     revoke_tokens,
     tokens_of,
 )
-from runs.actions.privacy.people import agree, erase_person, get_export, request_export, why_not_erased
-from runs.actions.privacy.projects import (
+from runs.actions.privacy import (
+    agree,
     destroy_storage_keys,
+    erase_person,
+    get_export,
     known_regions,
     measure_storage,
     preview_retention,
+    request_export,
     rotate_storage_key,
     set_encryption,
     set_quota,
     set_regions,
     set_retention,
+    why_not_erased,
 )
 from runs.actions.queueing import LIMITS, set_limits, set_priority
 from runs.actions.reports import archive_report, change_report, comment_report, create_report, delete_report
@@ -95,7 +102,6 @@ from runs.actions.runs import (
     tag_run,
     unarchive_run,
 )
-from runs.actions.security.secrets import delete_secret, rotate_secrets_key, set_secret
 from runs.actions.sharing import revoke_share, share
 from runs.actions.tracing import Trace, trace_run
 from runs.actions.views import delete_view, make_default_view, rename_view, save_view

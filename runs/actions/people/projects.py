@@ -1,4 +1,4 @@
-"""Projects, their members, the links by which people come in, and the keys of their repositories."""
+"""Projects, their members, invitations, keys of their repositories, and secrets of projects and people."""
 
 import secrets
 from datetime import timedelta
@@ -11,14 +11,17 @@ from django.utils import timezone
 from runs.actions.jobs import taking_name
 from runs.actions.people.handed_out import end_of, void_handed_out
 from runs.inputs.repositories.keys import checked_key
-from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, User
+from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, Secret, User
 from runs.models.access import digest_of
 from runs.rights import access
+from runs.rights.audit.recording import describe
+from runs.rights.secrets import store
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.sealed import git_key_place, seal_text
 from runs.values.refused import Refused
 
 INVITATION_LIFE = timedelta(days=7)
+MOST_SECRETS = 500  # of one project or person
 
 
 def create_project(*, actor: User, name: str) -> Project:
@@ -193,3 +196,52 @@ def delete_git_key(*, actor: User, project: Project, key_id: str) -> None:
     found, _ = GitKey.objects.filter(project=project, pk=key_id).delete()
     if not found:
         raise access.NotFound("There is no such Git key.")
+
+
+def set_secret(*, actor: User, name: str, value: str, project: Project | None = None) -> Secret:
+    """Make the value the newest of the name: of the project, or without one of the actor. Raises ValidationError, by
+    field and without the value, and Refused where there is no key."""
+    owner = _owner(actor, project)
+    problems: dict[str, list[str]] = {}
+    try:
+        Secret(name=name, project=project, person=None if project else actor).clean()
+    except ValidationError as error:
+        problems |= error.message_dict
+    if why := store.problem_of(value):
+        problems["value"] = [why]
+    if problems:
+        raise ValidationError(problems)
+    if store.secrets_of(owner).count() >= MOST_SECRETS:
+        raise Refused("too-many", f"There are {MOST_SECRETS} secrets already; delete some that nobody uses.")
+    try:
+        secret = store.keep(owner=owner, name=name, value=value, by=actor)
+    except KeyProblem as error:
+        raise Refused("no-key", str(error)) from error
+    describe(object=f"secret {name}", after={f"secret {name}": {"version": secret.version}}, before={})
+    return secret
+
+
+def delete_secret(*, actor: User, name: str, project: Project | None = None) -> None:
+    """Forget a secret with all its versions. Runs that name it cannot start any more."""
+    secret = store.secrets_of(_owner(actor, project)).filter(name=name).first()
+    secret = access.or_not_found(secret, f"There is no secret {name!r}.")
+    secret.delete()
+    describe(object=f"secret {name}", before={f"secret {name}": {"version": secret.version}}, after={})
+
+
+def rotate_secrets_key(*, actor: User) -> store.Rotation:
+    """Wrap all secrets with a new key. For administrators. Raises Forbidden, and Refused where the key is missing."""
+    if not access.is_administrator(actor):
+        raise access.Forbidden("Only an administrator may change the key of secrets.")
+    try:
+        return store.rotate_key()
+    except KeyProblem as error:
+        raise Refused("no-key", str(error)) from error
+
+
+def _owner(actor: User, project: Project | None) -> Project | User:
+    if project is None:
+        access.require_scope(actor, access.Permission.SECRETS_WRITE)
+        return actor
+    access.require(actor, project, access.Permission.SECRETS_WRITE)
+    return project
