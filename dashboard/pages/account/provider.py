@@ -164,8 +164,9 @@ def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
     arrived = saml.take(request, provider) if request.method == "GET" else None
     if arrived is None:
         return failed(request, provider.name)
-    arrival = Arrival(provider.id, arrived.claims.subject, "", ends_at=arrived.ends_at)
-    return let_in(request, provider, arrived.claims, arrival, process=arrived.process, wanted=arrived.after)
+    passed, wanted = arrived
+    arrival = Arrival(provider.id, passed.claims.subject, "", ends_at=passed.ends_at)
+    return let_in(request, provider, passed.claims, arrival, process=wanted.process, wanted=wanted.after)
 
 
 @page(get=PUBLIC)

@@ -5,7 +5,7 @@ checked then; what it says goes on in a signed cookie of two minutes, to a GET t
 """
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import structlog
@@ -52,24 +52,14 @@ class Passed(WireStruct):
     ends_at: float
 
 
-@dataclass(frozen=True)
-class Arrived:
-    """A person who came back by the answer to their own request."""
-
-    claims: Claims
-    process: str
-    after: str
-    ends_at: float
-
-
 def lead(request: HttpRequest, provider: Provider, *, process: str, after: str) -> HttpResponse:
-    asked = saml.ask(provider, back=_back(provider), metadata=_metadata(provider))
+    request_id, url = saml.ask(provider, back=_back(provider), metadata=_metadata(provider))
     now = time.time()
     waiting = {key: one for key, one in _waiting(request).items() if now - one.since < REQUEST_S}
-    waiting[asked.id] = Wanted(provider.id, process, after, now)
+    waiting[request_id] = Wanted(provider.id, process, after, now)
     newest = sorted(waiting, key=lambda key: waiting[key].since)[-MAX_REQUESTS:]
     request.session[REQUESTS] = {key: to_builtins(waiting[key]) for key in newest}
-    return HttpResponse(status=302, headers={"Location": asked.url, "Cache-Control": "no-store"})
+    return HttpResponse(status=302, headers={"Location": url, "Cache-Control": "no-store"})
 
 
 def check(request: HttpRequest, provider: Provider) -> HttpResponse:
@@ -100,8 +90,8 @@ def check(request: HttpRequest, provider: Provider) -> HttpResponse:
     return response
 
 
-def take(request: HttpRequest, provider: Provider) -> Arrived | None:
-    """Return who came back, once; None where this browser asked for nothing of the kind."""
+def take(request: HttpRequest, provider: Provider) -> tuple[Passed, Wanted] | None:
+    """Return what came back, once, with what was asked for; None where this browser asked for nothing of the kind."""
     try:
         passed = convert(signing.loads(request.COOKIES.get(COOKIE, ""), salt=SALT, max_age=COOKIE_S), Passed)
     except (signing.BadSignature, BadDocument):
@@ -112,7 +102,7 @@ def take(request: HttpRequest, provider: Provider) -> Arrived | None:
     is_ours = wanted is not None and passed.provider == wanted.provider == provider.id
     if wanted is None or not is_ours or time.time() - wanted.since > REQUEST_S:
         return None
-    return Arrived(passed.claims, wanted.process, wanted.after, passed.ends_at)
+    return passed, wanted
 
 
 def metadata(provider: Provider) -> HttpResponse:
