@@ -43,15 +43,10 @@ def known_groups(provider: Provider, names: Collection[str]) -> set[str]:
     return set(names) & ({one.group for one in provider.roles} | set(there))
 
 
-def make_group(provider_id: str, name: str, *, external_id: str = "", is_provisioned: bool = False) -> ProvidedGroup:
+def make_group(provider_id: str, name: str) -> ProvidedGroup:
     """Make the group. One that has its name here already, by hand, is never taken over."""
-    return ProvidedGroup.objects.create(
-        group=Group.objects.create(name=_free_title(provider_id, name)),
-        provider=provider_id,
-        name=name,
-        external_id=external_id,
-        is_provisioned=is_provisioned,
-    )
+    group = Group.objects.create(name=_free_title(provider_id, name))
+    return ProvidedGroup.objects.create(group=group, provider=provider_id, name=name)
 
 
 def rename_group(group: ProvidedGroup, name: str) -> None:
@@ -75,7 +70,7 @@ def give_roles(provider: Provider, name: str) -> None:
     found = ProvidedGroup.objects.filter(provider=provider.id, name=name).select_related("group").first()
     if found is None:
         return
-    settings = provider.roles_of(name)
+    settings = [one for one in provider.roles if one.group == name]
     wanted: dict[str, str] = {}
     for one in settings:
         project = Project.objects.filter(name=one.project).first()

@@ -18,7 +18,7 @@ from runs.people.scim.documents import (
     ScimError,
     patched_group,
 )
-from runs.people.scim.people import users_of
+from runs.people.scim.people import by_id, users_of
 from runs.presenting.stamps import stamp
 
 log = structlog.get_logger(__name__)
@@ -33,16 +33,7 @@ def groups_of(provider: Provider, wanted: Comparison | None) -> QuerySet[Provide
         return found
     if wanted.attribute == "displayname":
         return found.filter(name__iexact=wanted.value)
-    if wanted.attribute == "externalid":
-        return found.filter(external_id=wanted.value) if wanted.value else found.none()
-    return found.filter(pk=int(wanted.value)) if wanted.value.isascii() and wanted.value.isdigit() else found.none()
-
-
-def get_group(provider: Provider, key: str) -> ProvidedGroup:
-    found = groups_of(provider, Comparison("id", key)).first() if len(key) < 10 else None
-    if found is None:
-        raise ScimError(404, f"There is no group {key[:60]!r}.")
-    return found
+    return by_id(found, wanted)
 
 
 def create_group(provider: Provider, wanted: GroupIn) -> ProvidedGroup:
@@ -70,10 +61,6 @@ def replace_group(provider: Provider, group: ProvidedGroup, wanted: GroupIn) -> 
     return group
 
 
-def patch_group(provider: Provider, group: ProvidedGroup, operations: list[Operation]) -> ProvidedGroup:
-    return replace_group(provider, group, patched_group(_as_written(group), operations))
-
-
 def delete_group(provider: Provider, group: ProvidedGroup) -> None:
     """Forget the group: its members lose the roles that it gave."""
     with transaction.atomic():
@@ -82,12 +69,12 @@ def delete_group(provider: Provider, group: ProvidedGroup) -> None:
     log.info("scim.group_deleted", provider=provider.id)
 
 
-def as_document(group: ProvidedGroup, location: str, *, with_members: bool = True) -> GroupOut:
+def as_document(group: ProvidedGroup, location: str) -> GroupOut:
     return GroupOut(
         id=str(group.pk),
         display_name=group.name,
         external_id=group.external_id,
-        members=_members(group) if with_members else [],
+        members=_members(group),
         meta=Meta("Group", str(stamp(group.created_at)), f"{location}/Groups/{group.pk}"),
     )
 
@@ -106,5 +93,7 @@ def _members(group: ProvidedGroup) -> list[GroupRef]:
     return [GroupRef(str(one.pk), one.username or one.user.username) for one in rows.order_by("pk")]
 
 
-def _as_written(group: ProvidedGroup) -> GroupIn:
-    return GroupIn(display_name=group.name, external_id=group.external_id, members=_members(group))
+def patched(group: ProvidedGroup, operations: list[Operation]) -> GroupIn:
+    """Return the group as it would be written after the changes. Raises ScimError."""
+    known = GroupIn(display_name=group.name, external_id=group.external_id, members=_members(group))
+    return patched_group(known, operations)

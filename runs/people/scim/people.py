@@ -1,12 +1,13 @@
 """People, as a provider's SCIM client makes, changes and disables them. A client sees those of its provider alone."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import structlog
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from runs.actions.people.ways_in import disable, end_ways_in
 from runs.models import Identity, ProvidedGroup, User
@@ -31,6 +32,7 @@ from trainyard.formats.names import without_hidden
 log = structlog.get_logger(__name__)
 
 FILTERS = frozenset({"username", "externalid", "id"})
+M = TypeVar("M", bound=Model)
 
 
 def people_of(provider: Provider, wanted: Comparison | None) -> QuerySet[Identity]:
@@ -40,16 +42,15 @@ def people_of(provider: Provider, wanted: Comparison | None) -> QuerySet[Identit
         return found
     if wanted.attribute == "username":
         return found.filter(Q(username__iexact=wanted.value) | Q(username="", user__username__iexact=wanted.value))
+    return by_id(found, wanted)
+
+
+def by_id(rows: QuerySet[M], wanted: Comparison) -> QuerySet[M]:
+    """Return those of the rows that have the id, ours or the client's; none for what is no id."""
     if wanted.attribute == "externalid":
-        return found.filter(external_id=wanted.value) if wanted.value else found.none()
-    return found.filter(pk=int(wanted.value)) if wanted.value.isascii() and wanted.value.isdigit() else found.none()
-
-
-def get_person(provider: Provider, key: str) -> Identity:
-    found = people_of(provider, Comparison("id", key)).first() if len(key) < 19 else None
-    if found is None:
-        raise ScimError(404, f"There is no user {key[:60]!r}.")
-    return found
+        return rows.filter(external_id=wanted.value) if wanted.value else rows.none()
+    is_number = wanted.value.isascii() and wanted.value.isdigit() and len(wanted.value) < 19
+    return rows.filter(pk=int(wanted.value)) if is_number else rows.none()
 
 
 def create_person(provider: Provider, wanted: UserIn) -> Identity:
@@ -89,10 +90,6 @@ def replace_person(provider: Provider, identity: Identity, wanted: UserIn) -> Id
         identity.save(update_fields=["username", "external_id"])
         _apply(identity, wanted, email)
     return identity
-
-
-def patch_person(provider: Provider, identity: Identity, operations: list[Operation]) -> Identity:
-    return replace_person(provider, identity, patched_user(_as_written(identity), operations))
 
 
 def delete_person(provider: Provider, identity: Identity) -> None:
@@ -166,15 +163,17 @@ def _apply(identity: Identity, wanted: UserIn, email: str) -> None:
         _activate(identity)
 
 
-def _as_written(identity: Identity) -> UserIn:
+def patched(identity: Identity, operations: list[Operation]) -> UserIn:
+    """Return the person as they would be written after the changes. Raises ScimError."""
     user = identity.user
-    return UserIn(
+    known = UserIn(
         user_name=identity.username or user.username,
         external_id=identity.external_id,
         name=PersonName(user.first_name, user.last_name),
         emails=[Email(user.email, primary=True)] if user.email else [],
         active=user.is_active,
     )
+    return patched_user(known, operations)
 
 
 def _new_user(wanted: UserIn, email: str) -> User:

@@ -86,22 +86,21 @@ class Resource(NamedTuple):
     filters: frozenset[str]
     document: Any
     find: Callable[[Provider, Comparison | None], QuerySet[Any]]
-    get: Callable[[Provider, str], Row]
     create: Callable[[Provider, Any], Row]
     replace: Callable[[Provider, Row, Any], Row]
-    patch: Callable[[Provider, Row, Any], Row]
+    patched: Callable[[Row, Any], Any]
     delete: Callable[[Provider, Row], None]
     as_document: Callable[[Row, str], object]
 
 
 RESOURCES = {
     "Users": Resource(
-        people.FILTERS, UserIn, people.people_of, people.get_person, people.create_person, people.replace_person,
-        people.patch_person, people.delete_person, people.as_document,
+        people.FILTERS, UserIn, people.people_of, people.create_person, people.replace_person, people.patched,
+        people.delete_person, people.as_document,
     ),
     "Groups": Resource(
-        groups.FILTERS, GroupIn, groups.groups_of, groups.get_group, groups.create_group, groups.replace_group,
-        groups.patch_group, groups.delete_group, groups.as_document,
+        groups.FILTERS, GroupIn, groups.groups_of, groups.create_group, groups.replace_group, groups.patched,
+        groups.delete_group, groups.as_document,
     ),
 }  # fmt: skip
 
@@ -137,14 +136,16 @@ def _answer(request: HttpRequest, provider: Provider, path: str) -> HttpResponse
         raise ScimError(404, "There is nothing at this address.")
     if not key:
         return _collection(request, provider, resource, location)
-    row = resource.get(provider, key)
+    row = resource.find(provider, Comparison("id", key)).first()
+    if row is None:
+        raise ScimError(404, f"There is no {kind[:-1].lower()} {key[:60]!r}.")
     match request.method:
         case "GET":
             return _respond(resource.as_document(row, location))
         case "PUT":
             row = resource.replace(provider, row, _body(request, resource.document))
         case "PATCH":
-            row = resource.patch(provider, row, _body(request, PatchIn).operations)
+            row = resource.replace(provider, row, resource.patched(row, _body(request, PatchIn).operations))
         case "DELETE":
             resource.delete(provider, row)
             return HttpResponse(status=204)
