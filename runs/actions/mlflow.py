@@ -76,8 +76,8 @@ def log(*, actor: User, run: Run, points: Sequence[MlflowPoint] = (), params: Ma
     may_report(actor, run)
     if params:
         known = flat(run.config)
-        if other := next((key for key, text in params.items() if key in known and as_text(known[key]) != text), None):
-            words = f"is {as_text(known[other])!r:.80} already and cannot become {params[other]!r:.80}"
+        if other := next((key for key, text in params.items() if key in known and str(known[key]) != text), None):
+            words = f"is {str(known[other])!r:.80} already and cannot become {params[other]!r:.80}"
             raise SpecError([Problem(f"params.{other}", words)])
         if problem := run.describe(RunDescription(config=with_params(run.config, params))):
             raise SpecError([Problem("params", problem)])
@@ -276,7 +276,3 @@ def flat(config: JsonObject, above: str = "") -> dict[str, object]:
     for key, value in config.items():
         found.update(flat(value, f"{above}{key}.") if isinstance(value, dict) and value else {f"{above}{key}": value})
     return found
-
-
-def as_text(value: object) -> str:
-    return value if isinstance(value, str) else str(value)

@@ -281,7 +281,7 @@ def _with(run: Run, experiment_id: str, tags: dict[str, str], metrics: list[Any]
         "artifact_uri": f"mlflow-artifacts:/{run.pk}",
         "lifecycle_stage": "deleted" if run.archived_at else "active",
     }
-    params = {key: doing.as_text(value) for key, value in doing.flat(run.config).items()}
+    params = {key: str(value) for key, value in doing.flat(run.config).items()}
     pairs = {
         name: [{"key": key, "value": text} for key, text in found.items()]
         for name, found in (("params", params), ("tags", tags))
