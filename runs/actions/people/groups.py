@@ -70,7 +70,7 @@ def give_group_role(
         _require_over(actor, group, project)
         if custom_role is not None and custom_role.project_id != project.pk:
             raise access.NotFound(f"Project {project.name} has no such role.")
-        access.require_grant(actor, project, role, custom_role.permissions if custom_role else None)
+        access.require_grant(actor, project, role, custom_role)
     with transaction.atomic():
         defaults = {"role": role, "custom_role": custom_role, "origin": ""}
         made, _ = GroupRole.objects.update_or_create(group=group, project=project, defaults=defaults)
@@ -162,4 +162,4 @@ def _require_over(actor: User, group: Group, project: Project) -> None:
     access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     held = GroupRole.objects.filter(group=group, project=project).select_related("custom_role").first()
     if held is not None:
-        access.require_grant(actor, project, held.role, held.custom_role.permissions if held.custom_role else None)
+        access.require_grant(actor, project, held.role, held.custom_role)

@@ -100,10 +100,10 @@ def change_role(
     owners are made and unmade by owners, and one always remains."""
     access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     membership = _membership(project, user)
-    _require_over(actor, membership)
+    access.require_grant(actor, project, membership.role, membership.custom_role)  # who could give it may take it
     if custom_role is not None and custom_role.project_id != project.pk:
         raise access.NotFound(f"Project {project.name} has no such role.")
-    access.require_grant(actor, project, role, custom_role.permissions if custom_role else None)
+    access.require_grant(actor, project, role, custom_role)
     with transaction.atomic():
         if role != Role.OWNER:
             _keep_an_owner(project, membership)
@@ -123,17 +123,11 @@ def remove_member(*, actor: User, project: Project, user: User) -> None:
         access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     membership = _membership(project, user)
     if actor != user:
-        _require_over(actor, membership)
+        access.require_grant(actor, project, membership.role, membership.custom_role)
     with transaction.atomic():
         _keep_an_owner(project, membership)
         membership.delete()
         void_handed_out()
-
-
-def _require_over(actor: User, membership: Membership) -> None:
-    """Raise Forbidden for who could not give the member the role that they have."""
-    custom = membership.custom_role.permissions if membership.custom_role else None
-    access.require_grant(actor, membership.project, membership.role, custom)
 
 
 def _membership(project: Project, user: User) -> Membership:

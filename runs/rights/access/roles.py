@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Q, QuerySet
 
-from runs.models import ClusterRole, GroupRole, Membership, Project, Role, Token, User
+from runs.models import ClusterRole, CustomRole, GroupRole, Membership, Project, Role, Token, User
 from runs.rights.access.permissions import (
     EVERYTHING,
     IN_PROJECTS,
@@ -33,14 +33,15 @@ class HeldRole:
     permissions: frozenset[Permission]
 
 
-def permissions_of(role: str, custom: Sequence[str] | None = None) -> frozenset[Permission]:
-    """Return what a built-in role may do, and a custom one that is added to it. What the table no longer has is
-    passed over: a row must not open what nobody can name."""
-    return PERMISSIONS_OF[Role(role)] | (_named(custom or ()) & IN_PROJECTS)
+def permissions_of(role: str, custom: CustomRole | None = None) -> frozenset[Permission]:
+    """Return what a built-in role may do, and a custom one that is added to it."""
+    return _permissions(role, custom.permissions if custom else ())
 
 
-def _named(values: Iterable[str]) -> frozenset[Permission]:
-    return frozenset(Permission(value) for value in values if value in Permission.values)
+def _permissions(role: str, added: Sequence[str]) -> frozenset[Permission]:
+    """What the table no longer has is passed over: a row must not open what nobody can name."""
+    known = frozenset(Permission(value) for value in added if value in Permission.values)
+    return PERMISSIONS_OF[Role(role)] | (known & IN_PROJECTS)
 
 
 def held_roles(user: User) -> list[HeldRole]:
@@ -48,7 +49,8 @@ def held_roles(user: User) -> list[HeldRole]:
     columns = ("project_id", "role", "custom_role__permissions")
     own = Membership.objects.filter(user=user).values_list(*columns)
     by_group = GroupRole.objects.filter(group__user=user).values_list(*columns)
-    return [HeldRole(project, permissions_of(role, custom)) for project, role, custom in own.union(by_group, all=True)]
+    held = own.union(by_group, all=True)
+    return [HeldRole(project, _permissions(role, added or ())) for project, role, added in held]
 
 
 def digest_of_rights(user: User) -> str:
@@ -197,17 +199,17 @@ def can_everywhere(user: Someone, wanted: Wanted) -> bool:
     return user.is_superuser or needed(wanted) <= frozenset[Permission]().union(*roles)
 
 
-def may_grant(user: Someone, project: Project, role: str, custom: Sequence[str] | None = None) -> bool:
+def may_grant(user: Someone, project: Project, role: str, custom: CustomRole | None = None) -> bool:
     """Return whether the person may give others this role, or take it from them: nobody gives more than they have."""
     held = permissions_in(user, project)
     return Permission.MEMBERS_MANAGE in held and permissions_of(role, custom) <= held
 
 
-def require_grant(user: Someone, project: Project, role: str, custom: Sequence[str] | None = None) -> None:
+def require_grant(user: Someone, project: Project, role: str, custom: CustomRole | None = None) -> None:
     require(user, project, Permission.MEMBERS_MANAGE)
     if may_grant(user, project, role, custom):
         return
-    if custom:
+    if custom and custom.permissions:
         raise Forbidden(f"You may give nobody more in project {project.name} than you may do there yourself.")
     raise Forbidden(f"You need to be {Role(role).label.lower()} of project {project.name} to do this.")
 
