@@ -42,7 +42,6 @@ from runs.actions.people.groups import (
     take_group_role,
     visible_groups,
 )
-from runs.actions.people.handed_out import void_handed_out
 from runs.actions.people.projects import (
     accept_invitation,
     add_git_key,
@@ -66,6 +65,7 @@ from runs.actions.people.tokens import (
     revoke_tokens,
     tokens_of,
 )
+from runs.actions.people.ways_in import void_handed_out
 from runs.actions.privacy import (
     agree,
     destroy_storage_keys,

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from runs.actions.jobs import taking_name
-from runs.actions.people.handed_out import void_handed_out
+from runs.actions.people.ways_in import void_handed_out
 from runs.models import Cluster, ClusterRole, CustomRole, GroupRole, Project, Role, User
 from runs.rights import access
 from trainyard.formats.names import without_hidden

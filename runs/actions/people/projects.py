@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs.actions.jobs import taking_name
-from runs.actions.people.handed_out import end_of, void_handed_out
+from runs.actions.people.ways_in import end_of, void_handed_out
 from runs.inputs.repositories.keys import checked_key
 from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, Secret, User
 from runs.models.access import digest_of

@@ -11,8 +11,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from runs.actions.jobs import taking_name
-from runs.actions.people.handed_out import end_tokens
-from runs.actions.people.ways_in import disable
+from runs.actions.people.ways_in import disable, end_tokens
 from runs.models import Membership, Project, Role, Token, User
 from runs.models.access import digest_of
 from runs.rights import access

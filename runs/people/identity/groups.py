@@ -10,7 +10,7 @@ import structlog
 from django.contrib.auth.models import Group
 from django.db import transaction
 
-from runs.actions.people.handed_out import void_handed_out
+from runs.actions.people.ways_in import void_handed_out
 from runs.models import GroupRole, Project, ProvidedGroup, Role, User
 from runs.people.identity.providers import Provider
 

@@ -7,9 +7,8 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from runs.actions.people.handed_out import void_handed_out
 from runs.actions.people.sign_in import keepers_of
-from runs.actions.people.ways_in import end_rows, end_ways_in
+from runs.actions.people.ways_in import end_rows, end_ways_in, void_handed_out
 from runs.models import BrowserSession, Identity, User
 from runs.people.identity.groups import put_into_groups
 from runs.people.identity.providers import Claims, Provider, usernames, why_not_admitted

@@ -9,8 +9,7 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 
-from runs.actions.people.handed_out import void_handed_out
-from runs.actions.people.ways_in import disable, end_ways_in
+from runs.actions.people.ways_in import disable, end_ways_in, void_handed_out
 from runs.models import Identity, ProvidedGroup, User
 from runs.people.identity.groups import give_roles, make_group, rename_group
 from runs.people.identity.people import NotAdmitted, linkable, make_person
