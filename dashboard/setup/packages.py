@@ -44,14 +44,10 @@ class Installer:
 
     def _with_uv(self, words: Sequence[str | Path], with_links: bool) -> None:
         # Bytecode now and by all cores: programs that start together would each compile the same files.
-        flags: list[str | Path] = [
-            "--python",
-            self._python,
-            "--compile-bytecode",
-            *flags_of(self._settings, with_links),
-        ]
+        flags = ["--compile-bytecode", *flags_of(self._settings, with_links)]
         changes = {"UV_COMPILE_BYTECODE_TIMEOUT": "600", **environment_of(self._settings)}
-        run([str(self._uv), "pip", "install", *flags, *words], "uv could not install.", changes)
+        command: list[str | Path] = [str(self._uv), "pip", "install", "--python", self._python, *flags, *words]
+        run(command, "uv could not install.", changes)
 
     def _with_pip(self, words: Sequence[str | Path], sentence: str, with_links: bool) -> None:
         changes = dict(QUIET_PIP) if with_links else {**QUIET_PIP, "PIP_FIND_LINKS": ""}
@@ -145,7 +141,7 @@ def make_locks(installer: Installer) -> None:
     uv = TOOLS / "bin" / "uv"
     if not uv.exists():
         raise SetupError("Making locks needs uv, which could not be fetched for this platform.")
-    flags: list[str | Path] = [
+    flags = [
         "--universal",
         "--python-version",
         "3.11",
@@ -153,10 +149,9 @@ def make_locks(installer: Installer) -> None:
         "--no-header",
         "--no-annotate",
         "--upgrade",
-        "--override",
-        LOCKS / "without.txt",
     ]
     compile_: list[str | Path] = [uv, "pip", "compile", "--quiet", "--no-config", *flags]
+    compile_ += ["--override", LOCKS / "without.txt"]
     # All extras but `train`: torch is chosen per machine.
     project: list[str | Path] = ["pyproject.toml", *(word for name in EXTRAS for word in ("--extra", name))]
     groups: dict[str, list[str | Path]] = {
