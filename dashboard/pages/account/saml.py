@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 from dashboard.pages.account.sign_in import sign_in_context
 from dashboard.pages.shared.frame import show
 from runs.people.identity import saml
-from runs.people.identity.groups import known_groups
+from runs.people.identity.people import known_groups
 from runs.people.identity.providers import Claims, Provider
 from runs.rights.audit.recording import describe
 from runs.serving.transport import redis

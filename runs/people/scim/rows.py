@@ -11,8 +11,7 @@ from django.db.models import Model, Q, QuerySet
 
 from runs.actions.people.ways_in import disable, end_ways_in, void_handed_out
 from runs.models import Identity, ProvidedGroup, User
-from runs.people.identity.groups import give_roles, make_group, rename_group
-from runs.people.identity.people import NotAdmitted, linkable, make_person
+from runs.people.identity.people import NotAdmitted, give_roles, linkable, make_group, make_person, rename_group
 from runs.people.identity.providers import Claims, Provider
 from runs.people.scim.documents import (
     Comparison,
