@@ -16,7 +16,7 @@ from runs.actions.clusters import (
 )
 from runs.actions.continuing import exclude_node, rewind_run
 from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
-from runs.actions.jobs import delete_job, save_job
+from runs.actions.jobs import delete_job, delete_view, make_default_view, rename_view, save_job, save_view
 from runs.actions.local import SpoolProcess, points_came, send_local_run
 from runs.actions.nodes import (
     decide_leftovers,
@@ -104,6 +104,5 @@ from runs.actions.runs import (
 )
 from runs.actions.sharing import revoke_share, share
 from runs.actions.tracing import Trace, trace_run
-from runs.actions.views import delete_view, make_default_view, rename_view, save_view
 from runs.values.refused import Refused
 from trainyard.contract.limits import MAX_SLOTS
