@@ -46,9 +46,12 @@ from runs.rights.access.permissions import (
     PERMISSIONS_OF,
     PERMISSIONS_ON_CLUSTERS,
     Area,
+    Forbidden,
+    NotFound,
     Permission,
     Wanted,
     known_scopes,
+    or_not_found,
 )
 from runs.rights.access.rechecking import (
     ProofNeeded,
@@ -59,7 +62,6 @@ from runs.rights.access.rechecking import (
     require_still,
     with_rights_held,
 )
-from runs.rights.access.refusals import Forbidden, NotFound, or_not_found
 from runs.rights.access.roles import (
     Sight,
     Someone,

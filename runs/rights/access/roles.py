@@ -14,13 +14,14 @@ from runs.rights.access.permissions import (
     OUTSIDE_PROJECTS,
     PERMISSIONS_OF,
     Area,
+    Forbidden,
+    NotFound,
     Permission,
     Wanted,
     known_scopes,
     least_role,
     needed,
 )
-from runs.rights.access.refusals import Forbidden, NotFound
 
 Someone = User | AnonymousUser
 
