@@ -12,8 +12,12 @@ from django.urls import reverse
 
 from dashboard.pages.runs import cells, folding
 from dashboard.pages.runs.address import (
+    AT_FIRST,
+    MOST_ROWS,
     Asked,
     FilterProblem,
+    Listed,
+    Number,
     asked_of,
     columns_of,
     groups_of,
@@ -23,10 +27,10 @@ from dashboard.pages.runs.address import (
     runs_of,
     sorts_of,
     url_of,
+    whole,
 )
 from dashboard.pages.runs.cells import Colouring, colouring_of
 from dashboard.pages.runs.groups import Drawn, Spread, draw_groups, spread_of
-from dashboard.pages.runs.listed import AT_FIRST, MOST_ROWS, Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
 from dashboard.pages.shared.chart_runs import ChartRun, chart_runs, charts_context
 from dashboard.pages.shared.frame import fresh_json, is_script, page, person, refusal, show
