@@ -68,8 +68,6 @@ def give_group_role(
         custom_role = None
     else:
         _require_over(actor, group, project)
-        if custom_role is not None and custom_role.project_id != project.pk:
-            raise access.NotFound(f"Project {project.name} has no such role.")
         access.require_grant(actor, project, role, custom_role)
     with transaction.atomic():
         defaults = {"role": role, "custom_role": custom_role, "origin": ""}

@@ -101,8 +101,6 @@ def change_role(
     access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     membership = _membership(project, user)
     access.require_grant(actor, project, membership.role, membership.custom_role)  # who could give it may take it
-    if custom_role is not None and custom_role.project_id != project.pk:
-        raise access.NotFound(f"Project {project.name} has no such role.")
     access.require_grant(actor, project, role, custom_role)
     with transaction.atomic():
         if role != Role.OWNER:

@@ -207,6 +207,8 @@ def may_grant(user: Someone, project: Project, role: str, custom: CustomRole | N
 
 
 def require_grant(user: Someone, project: Project, role: str, custom: CustomRole | None = None) -> None:
+    if custom is not None and custom.project_id != project.pk:
+        raise NotFound(f"Project {project.name} has no such role.")
     require(user, project, Permission.MEMBERS_MANAGE)
     if may_grant(user, project, role, custom):
         return
