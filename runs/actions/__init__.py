@@ -56,7 +56,7 @@ from runs.actions.people.projects import (
     withdraw_invitation,
 )
 from runs.actions.people.sign_in import Paused, first_start, make_sign_in_link, set_password, sign_in, use_sign_in_link
-from runs.actions.people.tokens import (
+from runs.actions.people.ways_in import (
     close_service_account,
     create_service_account,
     create_token,
@@ -64,8 +64,8 @@ from runs.actions.people.tokens import (
     revoke_token,
     revoke_tokens,
     tokens_of,
+    void_handed_out,
 )
-from runs.actions.people.ways_in import void_handed_out
 from runs.actions.privacy import (
     agree,
     destroy_storage_keys,
