@@ -90,7 +90,10 @@ def test_packages_that_differ_are_listed_with_their_versions(
     cast: Cast, as_user: AsUser, pair: tuple[Run, Run]
 ) -> None:
     context = side_of(as_user(cast.viewer), "environment", *pair).context
-    assert {one.name: one.versions for one in context["lines"]} == {"numpy": ["1.0", "2.0"], "einops": ["", "any"]}
+    assert {one["name"]: one["versions"] for one in context["lines"]} == {
+        "numpy": ["1.0", "2.0"],
+        "einops": ["", "any"],
+    }
     assert context["num_same"] == 2, "torch, and Python"
 
 
