@@ -157,19 +157,13 @@ class ColumnRow(NamedTuple):
     is_target: bool
 
 
-class ClassBar(NamedTuple):
-    name: str
-    num_rows: int
-    most: int  # of any class: the full width
-
-
 class Preview(NamedTuple):
     kind: str  # table, text, images; empty where nothing is known
     columns: list[ColumnRow]
     num_hidden_columns: int
     titles: list[str]
     rows: list[list[str]]
-    classes: list[ClassBar]
+    classes: list[tuple[str, int]]  # with their rows, the largest first
     num_hidden_classes: int
     text: str
     pictures: list[dict[str, object]]  # the name and the urls of each class
@@ -192,7 +186,7 @@ def preview(dataset: Dataset) -> Preview:
         num_hidden_columns=max(int(facts.get("num_columns") or 0), len(columns)) - len(columns[:MAX_COLUMNS]),
         titles=[one["name"] for one in columns[:MAX_CELLS]],
         rows=[[cell(value) for value in row[:MAX_CELLS]] for row in facts.get("rows") or []],
-        classes=[ClassBar(one["name"], one["count"], classes[0]["count"]) for one in classes[:MAX_CLASSES]],
+        classes=[(one["name"], one["count"]) for one in classes[:MAX_CLASSES]],
         num_hidden_classes=len(classes) - len(classes[:MAX_CLASSES]),
         text=facts.get("text", ""),
         pictures=[{"name": name, "urls": urls} for name, urls in sorted(pictures.items())],

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -73,12 +72,6 @@ NEWEST = 500  # runs whose people and tags are offered
 
 
 NONE = Number(0, False)
-
-
-class View(NamedTuple):
-    label: str
-    url: str
-    is_current: bool
 
 
 @dataclass
@@ -186,7 +179,7 @@ def _choices(asked: Asked, by: Sequence[str]) -> dict[str, object]:
         "density": density,
         "row_height": ROW[density],
         "density_urls": [(one, url_of(asked, density=one)) for one in ROW],
-        "views": [View(label, url_of(asked, view=view), asked["view"] == view) for label, view in VIEWS],
+        "views": [(label, url_of(asked, view=view), asked["view"] == view) for label, view in VIEWS],
         "without_tag": url_of(asked, tag=""),
         "without_project": url_of(asked, project=""),
         "grouped_by": [(name, url_of(asked, group=rest, open="")) for name, rest in without.items()],
