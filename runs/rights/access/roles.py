@@ -26,14 +26,6 @@ from runs.rights.access.permissions import (
 Someone = User | AnonymousUser
 
 
-@dataclass(frozen=True)
-class HeldRole:
-    """A role that a person has, themselves or by a group. ``project``: its id; None: every project."""
-
-    project: str | None
-    permissions: frozenset[Permission]
-
-
 def permissions_of(role: str, custom: CustomRole | None = None) -> frozenset[Permission]:
     """Return what a built-in role may do, and a custom one that is added to it."""
     return _permissions(role, custom.permissions if custom else ())
@@ -45,18 +37,19 @@ def _permissions(role: str, added: Sequence[str]) -> frozenset[Permission]:
     return PERMISSIONS_OF[Role(role)] | (known & IN_PROJECTS)
 
 
-def held_roles(user: User) -> list[HeldRole]:
-    """Return every role of the person, in one query."""
+def held_roles(user: User) -> list[tuple[str | None, frozenset[Permission]]]:
+    """Return every role of the person, their own or by a group, in one query: the id of its project, None for every
+    project, and what it holds."""
     columns = ("project_id", "role", "custom_role__permissions")
     own = Membership.objects.filter(user=user).values_list(*columns)
     by_group = GroupRole.objects.filter(group__user=user).values_list(*columns)
     held = own.union(by_group, all=True)
-    return [HeldRole(project, _permissions(role, added or ())) for project, role, added in held]
+    return [(project, _permissions(role, added or ())) for project, role, added in held]
 
 
 def digest_of_rights(user: User) -> str:
     """Return a digest that changes with what the person may do, and with the token that they act by."""
-    held = sorted(f"{one.project} {sorted(one.permissions)}" for one in held_roles(user))
+    held = sorted(f"{project} {sorted(permissions)}" for project, permissions in held_roles(user))
     on_clusters = ClusterRole.objects.filter(group__user=user).values_list("cluster_id", "role")
     by = "" if user.token is None else f"{user.token.scopes} {user.token.project_ids}"
     text = f"{user.is_staff} {user.is_superuser} {held} {sorted(map(str, on_clusters))} {by}"
@@ -101,7 +94,7 @@ def _held_in(user: Someone, project: Project) -> frozenset[Permission]:
     if user.is_superuser:
         return IN_PROJECTS
     roles = held_roles(user)
-    return frozenset[Permission]().union(*(one.permissions for one in roles if one.project in (None, project.pk)))
+    return frozenset[Permission]().union(*(permissions for where, permissions in roles if where in (None, project.pk)))
 
 
 def can(user: Someone, project: Project, wanted: Wanted) -> bool:
@@ -182,8 +175,8 @@ def can_somewhere(user: Someone, wanted: Wanted) -> bool:
 def _ids_with(user: User, wanted: Wanted) -> list[str] | None:
     """Return the projects in which a role of the person holds this; None: it is held in every project."""
     held: dict[str | None, frozenset[Permission]] = {}
-    for role in held_roles(user):
-        held[role.project] = held.get(role.project, frozenset()) | role.permissions
+    for project, permissions in held_roles(user):
+        held[project] = held.get(project, frozenset()) | permissions
     everywhere = held.pop(None, frozenset())
     if needed(wanted) <= everywhere:
         return None
@@ -196,7 +189,7 @@ def can_everywhere(user: Someone, wanted: Wanted) -> bool:
         return False
     if user.token is not None and user.token.project_ids is not None:
         return False
-    roles = [] if user.is_superuser else [one.permissions for one in held_roles(user) if one.project is None]
+    roles = [] if user.is_superuser else [permissions for project, permissions in held_roles(user) if project is None]
     return user.is_superuser or needed(wanted) <= frozenset[Permission]().union(*roles)
 
 
