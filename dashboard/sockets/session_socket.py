@@ -205,7 +205,6 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
                 if frame.kind == FrameKind.ENDED:
                     end = decode(frame.payload, SessionEnd)
                     await self.record_end(link, end)
-                    await self.finish(OVER, end)
                     return
                 if self.is_over:  # its end has not reached the person yet, who may have lost the right to all this
                     return
@@ -227,7 +226,6 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
                 if sentence := await database_sync_to_async(opening.ended_sentence)(link.record):
                     end = SessionEnd(code="attempt-ended", sentence=sentence)
                     await self.record_end(link, end)
-                    await self.finish(OVER, end)
                     return
                 await link.send(FrameKind.KEEP)
         except (RedisError, OSError, NodeSilent) as error:
@@ -236,6 +234,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
     async def record_end(self, link: SessionLink, end: SessionEnd) -> None:
         self.is_recorded = True
         await database_sync_to_async(opening.finish)(link.record, end)
+        await self.finish(OVER, end)
 
     async def broken(self, error: Exception) -> None:
         """End a session whose frames do not pass any more."""

@@ -206,7 +206,10 @@ def run_document(
         "progress": share_done(facts),
         "attempt": newest.attempt.number if newest.attempt else None,
         "restarts": restarts_document(run, now),
-        "rewinds": rewind_documents(run),
+        "rewinds": [
+            Rewind(to_step=one.to_step, first=one.first, last=one.last, at=stamp(one.at), by=one.by, rule=one.rule)
+            for one in run.known_rewinds.entries
+        ],
         "created_by": run.created_by.username if run.created_by else None,
         "created_at": stamp(run.created_at),
         "started_at": stamp(run.started_at),
@@ -332,13 +335,6 @@ def share_done(facts: LampFacts) -> float | None:
 
 
 # The restarts of a run as people and programs see them.
-
-
-def rewind_documents(run: Run) -> list[Rewind]:
-    return [
-        Rewind(to_step=one.to_step, first=one.first, last=one.last, at=stamp(one.at), by=one.by, rule=one.rule)
-        for one in run.known_rewinds.entries
-    ]
 
 
 def restarts_document(run: Run, now: datetime) -> Restarts:
