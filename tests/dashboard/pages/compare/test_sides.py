@@ -135,7 +135,9 @@ def test_logs_end_beside_each_other_without_colours_of_terminals(
     Telemetry.objects.create(run_id=pair[0].pk, cursor=1)
     store.write_lines(pair[0].pk, attempt=1, cursor=1, lines=[store.StreamLines(0, "stdout", lines)])
     first, second = side_of(as_user(cast.viewer), "logs", *pair).context["sides"]
-    assert [text for _, text in first.lines] == [f"line {number}" for number in range(20, 80)] and second.lines == []
+    assert [text for _, text in first["lines"]] == [f"line {number}" for number in range(20, 80)] and second[
+        "lines"
+    ] == []
 
 
 @pytest.mark.parametrize("name", sorted(sides.SIDES))
