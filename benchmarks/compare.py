@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.table import scaled
-from dashboard.setup.peers import PYTHON
+from dashboard.setup.packages import PEERS_PYTHON
 
 ROOT = Path(__file__).resolve().parents[1]
 TITLES = {"trackio": "Trackio", "tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "W&B offline"}
@@ -62,7 +62,7 @@ class Answers:
 
 def versions() -> dict[str, str]:
     """Return the versions of the peers that are installed, by name."""
-    folders = [str(path) for path in PYTHON.parents[1].glob("lib/python*/site-packages")]
+    folders = [str(path) for path in PEERS_PYTHON.parents[1].glob("lib/python*/site-packages")]
     found = {one.name: one.version for one in importlib.metadata.distributions(path=folders)}
     return {name: found[name] for name in TITLES if name in found}
 
@@ -90,7 +90,7 @@ class PeerFailed(Exception):
 
 def one(name: str, task: str, count: int) -> Figures:
     """Put one peer through one task. Raises PeerFailed."""
-    if not PYTHON.exists():
+    if not PEERS_PYTHON.exists():
         raise PeerFailed("not installed (`make bench` installs it)")
     with tempfile.TemporaryDirectory(prefix=f"peer-{name}-", ignore_cleanup_errors=True) as folder:
         answer = Path(folder) / "answer.json"
@@ -99,7 +99,7 @@ def one(name: str, task: str, count: int) -> Figures:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(OURS)}
         # What a tracker keeps at home stays out of the home of whoever measures.
         environment |= {"HOME": folder, "DO_NOT_TRACK": "1"}
-        words = [str(PYTHON), "-m", f"benchmarks.peers.{name}", task, str(count), str(work), str(answer)]
+        words = [str(PEERS_PYTHON), "-m", f"benchmarks.peers.{name}", task, str(count), str(work), str(answer)]
         process = subprocess.Popen(
             words, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace",

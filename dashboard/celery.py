@@ -53,20 +53,12 @@ class ThreadStep(bootsteps.StartStopStep):
 
     def start(self, parent: Any) -> None:
         self.thread = import_string(self.made_by)()
-        self.thread.start()
+        if self.thread is not None:
+            self.thread.start()
 
     def stop(self, parent: Any) -> None:
         if self.thread is not None:
             self.thread.stop()
-
-
-class AuditToCollector(ThreadStep):
-    """Sends rows of the audit to a collector, where the settings name one."""
-
-    def start(self, parent: Any) -> None:
-        from runs.rights.audit.otlp import start_clock
-
-        self.thread = start_clock()
 
 
 class Lifeline(bootsteps.Step):
@@ -86,6 +78,7 @@ THREADS = {
     "Listener": "runs.life.reconcile.clock.Hints",  # receives the hints of supervisors with a new report
     "ProviderChecks": "runs.people.identity.checking.check_clock",  # asks whether people may stay signed in
     "Privacy": "runs.privacy.clock.privacy_clock",  # makes exports, applies retention, measures what projects store
+    "AuditToCollector": "runs.rights.audit.otlp.otlp_clock",  # sends rows of the audit, where AUDIT_OTLP is set
 }
 STEPS = [type(name, (ThreadStep,), {"made_by": made_by}) for name, made_by in THREADS.items()]
-app.steps["worker"] |= {*STEPS, AuditToCollector, Lifeline}
+app.steps["worker"] |= {*STEPS, Lifeline}

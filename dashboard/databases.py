@@ -80,10 +80,7 @@ def postgresql(url: str) -> Database:
 
 def num_seconds(name: str, text: str, default: float) -> float:
     """Return a setting in seconds. Raises ValueError for what is no number of them."""
-    try:
-        found = float(text) if text.strip() else default
-    except ValueError:
-        found = -1.0
+    found = _number(text, default)
     if not 0.0 <= found <= 86_400.0:
         raise ValueError(f"{name} is a number of seconds, 0 to 86400, not {text!r}.")
     return found
@@ -91,13 +88,17 @@ def num_seconds(name: str, text: str, default: float) -> float:
 
 def rate(name: str, text: str, default: float) -> float:
     """Return a number of requests a second, 0 for no limit. Raises ValueError for what is none."""
-    try:
-        found = float(text) if text.strip() else default
-    except ValueError:
-        found = -1.0
+    found = _number(text, default)
     if not (found == 0 or 0.01 <= found <= 1e6):
         raise ValueError(f"{name} is a number of requests a second from 0.01, or 0 for no limit, not {text!r}.")
     return found
+
+
+def _number(text: str, default: float) -> float:
+    try:
+        return float(text) if text.strip() else default
+    except ValueError:
+        return -1.0
 
 
 def num_days(text: str, name: str = "KEEP_ARCHIVED_DAYS") -> int:

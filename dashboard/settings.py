@@ -95,7 +95,6 @@ TEMPLATES = [
 ]
 ROOT_URLCONF = "dashboard.urls"
 ASGI_APPLICATION = "dashboard.asgi.application"
-APPEND_SLASH = True
 
 # --- People
 
@@ -121,7 +120,6 @@ CSRF_COOKIE_HTTPONLY = True  # our scripts take the token from the page
 _sign_in_file = os.environ.get("SIGN_IN_FILE", "")
 SIGN_IN = read_settings(Path(_sign_in_file or HOME / "sign_in.toml"), must_exist=bool(_sign_in_file))
 SOCIALACCOUNT_ADAPTER = "dashboard.pages.account.adapters.ProviderAdapter"
-SOCIALACCOUNT_STORE_TOKENS = False
 SOCIALACCOUNT_REQUESTS_TIMEOUT = 8
 MFA_ADAPTER = "dashboard.pages.account.adapters.FactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
@@ -219,21 +217,15 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_CHANNEL_ERROR_RETRY = True  # a Valkey whose disk is full answers with errors: connect again, do not end
-CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TASK_SERIALIZER = "json"
-CELERY_RESULT_SERIALIZER = "json"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = CONTROL_QUEUE
-CELERY_TASK_CREATE_MISSING_QUEUES = True
 CELERY_WORKER_POOL = "threads"
 CELERY_WORKER_CONCURRENCY = 4
 # No limit: a worker with one reads nothing for up to a second once all of its threads are busy.
 CELERY_WORKER_PREFETCH_MULTIPLIER = 0
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
-CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS = False
-CELERY_ENABLE_UTC = True
 
 # --- Static files: collected into the home at the start of `up`, with names that hold a digest of the content
 
@@ -254,7 +246,6 @@ WHITENOISE_ALLOW_ALL_ORIGINS = False
 
 # --- The rest
 
-USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False

@@ -7,7 +7,7 @@ from django.urls import URLPattern, path
 
 from dashboard.pages import audit, jobs, node, usage
 from dashboard.pages import palette as jump
-from dashboard.pages.account import personal_data, provider, security, sign_in
+from dashboard.pages.account import provider, security, sign_in
 from dashboard.pages.account import views as account
 from dashboard.pages.clusters import queue
 from dashboard.pages.clusters import verbs as cluster_verbs
@@ -99,9 +99,9 @@ urlpatterns = [
     route("people/sign-in/", rights.sign_in_settings, "sign-in-settings"),
     route("people/sign-in/scim-tokens/", rights.new_scim_token, "new-scim-token"),
     route("people/sign-in/scim-tokens/<slug:token_id>/revoke/", rights.revoke_scim_token, "revoke-scim-token"),
-    route("people/persons/<int:person_id>/", personal_data.of_person, "person"),
-    route("people/persons/<int:person_id>/export/", personal_data.export_of_person, "export-person"),
-    route("people/persons/<int:person_id>/erase/", personal_data.erase_person, "erase-person"),
+    route("people/persons/<int:person_id>/", account.of_person, "person"),
+    route("people/persons/<int:person_id>/export/", account.export_of_person, "export-person"),
+    route("people/persons/<int:person_id>/erase/", account.erase_person, "erase-person"),
     route("people/<slug:project_id>/data/", project_data.data, "project-data"),
     route("people/<slug:project_id>/data/retention/", project_data.retention, "set-retention"),
     route("people/<slug:project_id>/data/regions/", project_data.regions, "set-regions"),
@@ -131,10 +131,10 @@ urlpatterns = [
     route("usage/", usage.usage, "usage"),
     route("compliance/", audit.compliance, "compliance"),
     route("account/", account.account, "account"),
-    route("account/data/", personal_data.personal_data, "personal-data"),
-    route("account/data/export/", personal_data.export, "export-own-data"),
-    route("account/data/erase/", personal_data.erase, "erase-me"),
-    route("account/consent/", personal_data.agree, "consent"),
+    route("account/data/", account.personal_data, "personal-data"),
+    route("account/data/export/", account.export, "export-own-data"),
+    route("account/data/erase/", account.erase, "erase-me"),
+    route("account/consent/", account.agree, "consent"),
     route("account/secrets/", secrets.own_secrets, "own-secrets"),
     route("account/secrets/set/", secrets.put_own, "set-own-secret"),
     route("account/secrets/<slug:name>/delete/", secrets.delete_own, "delete-own-secret"),

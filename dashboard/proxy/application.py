@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
-from weakref import WeakKeyDictionary
 
 import structlog
 from channels.db import database_sync_to_async
@@ -27,6 +26,7 @@ from dashboard.proxy.exchanges import (
 )
 from dashboard.proxy.headers import COOKIE, SECURE_COOKIE, Headers, cookie_of, towards_app, value_of, why_not_from_here
 from dashboard.proxy.tunnel import Channel, Tunnel, TunnelClosed
+from dashboard.sockets.admission import one_per_loop
 from runs.interactive import app_tickets
 from runs.interactive.addresses import App, ProxyOrigin
 from runs.interactive.app_tickets import ENTRY_PATH, AppPass
@@ -284,12 +284,7 @@ class Tunnels:
             return tunnel
 
 
-_tunnels: WeakKeyDictionary[asyncio.AbstractEventLoop, Tunnels] = WeakKeyDictionary()
-
-
-def tunnels() -> Tunnels:
-    """Return the process's. (A process has one event loop; tests have one each.)"""
-    return _tunnels.setdefault(asyncio.get_running_loop(), Tunnels())
+tunnels = one_per_loop(Tunnels)
 
 
 # Our own answers in the origin of an app: a page without scripts for people, a line of text for programs.

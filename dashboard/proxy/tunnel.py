@@ -12,8 +12,7 @@ from redis.exceptions import RedisError
 
 from dashboard.http.credentials import Credential, users_of
 from dashboard.sockets.admission import UNAVAILABLE, AdmissionQuestion, admission
-from dashboard.sockets.session_link import NodeSilent, SessionLink
-from dashboard.sockets.session_socket import conclude, concluding
+from dashboard.sockets.session_socket import NodeSilent, SessionLink, conclude, concluding
 from runs.interactive import opening
 from runs.interactive.app_tickets import AppPass
 from runs.rights.access import Sight, why_not_enter

@@ -13,7 +13,7 @@ import sys
 import time
 from functools import partial
 
-from . import machine, node, packages, peers
+from . import machine, node, packages
 from .python import continue_on_supported_python, make_venv
 from .steps import ROOT, VENV, VENV_PYTHON, Beside, SetupError, last_lines, say, step, stop_children
 
@@ -65,7 +65,7 @@ def set_up(kind: str) -> None:
             make_locks()
         elif kind == "bench":
             set_up_kind("check")  # with uPlot, which charts are compared with
-            peers.ensure()
+            packages.ensure_peers()
         elif kind == "ray":
             set_up_kind("tests")
             packages.ensure_ray()

@@ -5,9 +5,9 @@ once, and every few seconds for the sockets that are open. What a person may see
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -45,6 +45,7 @@ class AdmissionQuestion:
     is_session: bool = False  # it runs commands beside the run's ranks
 
 
+T = TypeVar("T")
 Answer = Sight | int  # what its person sees, or the code with which the socket is closed
 
 
@@ -149,12 +150,13 @@ async def _answers(questions: Sequence[AdmissionQuestion]) -> Sequence[Answer]:
     return [UNAVAILABLE] * len(questions)
 
 
-_admissions: WeakKeyDictionary[asyncio.AbstractEventLoop, Admission] = WeakKeyDictionary()
+def one_per_loop(make: Callable[[], T]) -> Callable[[], T]:
+    """Return what gives the process's own. (A process has one event loop; tests have one each.)"""
+    made: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
+    return lambda: made.setdefault(asyncio.get_running_loop(), make())
 
 
-def admission() -> Admission:
-    """Return the process's admission. (A process has one event loop; tests have one each.)"""
-    return _admissions.setdefault(asyncio.get_running_loop(), Admission())
+admission = one_per_loop(Admission)
 
 
 def is_same_origin(origin: str, host: str) -> bool:

@@ -5,13 +5,12 @@ import asyncio
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 import structlog
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 
-from dashboard.sockets.admission import UNAVAILABLE
+from dashboard.sockets.admission import UNAVAILABLE, one_per_loop
 from runs.presenting import server_state
 from runs.records.deltas.delta import EncodedDelta, Steps, both, refetch
 from runs.rights.access import Sight
@@ -183,16 +182,12 @@ async def server_sentences() -> list[str]:
 
 F = TypeVar("F", bound=Feed)
 
-_all: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Feed]] = WeakKeyDictionary()
+_feeds = one_per_loop(dict[str, Feed])
 
 
 def feed_of(kind: type[F], group: str) -> F:
-    """Return the process's feed of that group. (A process has one event loop; tests have one each.)"""
+    """Return the process's feed of that group."""
     feed = _feeds().get(group)
     if not isinstance(feed, kind):
         feed = _feeds()[group] = kind(group)
     return feed
-
-
-def _feeds() -> dict[str, Feed]:
-    return _all.setdefault(asyncio.get_running_loop(), {})

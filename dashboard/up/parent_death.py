@@ -1,4 +1,4 @@
-"""`python tether.py PARENT SIGNAL COMMAND…`: become the command, and get SIGNAL when the parent dies, however it dies.
+"""`python parent_death.py PARENT SIGNAL COMMAND…`: become the command, and get SIGNAL when the parent dies, in any way.
 
 The parent-death signal survives exec, so a program that knows nothing of us is tied as well. It follows the *thread*
 that started us: whoever starts children with this must do it from a thread that lives as long as the process.

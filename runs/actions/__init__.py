@@ -16,7 +16,7 @@ from runs.actions.clusters import (
 )
 from runs.actions.continuing import exclude_node, rewind_run
 from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
-from runs.actions.jobs import delete_job, save_job
+from runs.actions.jobs import delete_job, delete_view, make_default_view, rename_view, save_job, save_view
 from runs.actions.local import SpoolProcess, points_came, send_local_run
 from runs.actions.nodes import (
     decide_leftovers,
@@ -42,19 +42,21 @@ from runs.actions.people.groups import (
     take_group_role,
     visible_groups,
 )
-from runs.actions.people.handed_out import void_handed_out
 from runs.actions.people.projects import (
     accept_invitation,
     add_git_key,
     change_role,
     create_project,
     delete_git_key,
+    delete_secret,
     invite,
     remove_member,
+    rotate_secrets_key,
+    set_secret,
     withdraw_invitation,
 )
 from runs.actions.people.sign_in import Paused, first_start, make_sign_in_link, set_password, sign_in, use_sign_in_link
-from runs.actions.people.tokens import (
+from runs.actions.people.ways_in import (
     close_service_account,
     create_service_account,
     create_token,
@@ -62,18 +64,23 @@ from runs.actions.people.tokens import (
     revoke_token,
     revoke_tokens,
     tokens_of,
+    void_handed_out,
 )
-from runs.actions.privacy.people import agree, erase_person, get_export, request_export, why_not_erased
-from runs.actions.privacy.projects import (
+from runs.actions.privacy import (
+    agree,
     destroy_storage_keys,
+    erase_person,
+    get_export,
     known_regions,
     measure_storage,
     preview_retention,
+    request_export,
     rotate_storage_key,
     set_encryption,
     set_quota,
     set_regions,
     set_retention,
+    why_not_erased,
 )
 from runs.actions.queueing import LIMITS, set_limits, set_priority
 from runs.actions.reports import archive_report, change_report, comment_report, create_report, delete_report
@@ -95,9 +102,7 @@ from runs.actions.runs import (
     tag_run,
     unarchive_run,
 )
-from runs.actions.security.secrets import delete_secret, rotate_secrets_key, set_secret
 from runs.actions.sharing import revoke_share, share
 from runs.actions.tracing import Trace, trace_run
-from runs.actions.views import delete_view, make_default_view, rename_view, save_view
 from runs.values.refused import Refused
 from trainyard.contract.limits import MAX_SLOTS

@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from runs.actions.jobs import taking_name
-from runs.actions.people.handed_out import end_of
+from runs.actions.people.ways_in import end_of
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.allocating import keep_offers
 from runs.engines.cluster_settings.settings import MAX_CHARACTERS, Guarded, SettingsError, guarded_problems, keep_secret

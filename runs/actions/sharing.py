@@ -13,10 +13,10 @@ from django.http import QueryDict
 from django.urls import reverse
 from django.utils import timezone
 
-from runs.actions.people.handed_out import end_of
+from runs.actions.people.ways_in import end_of
 from runs.models import Project, Report, Run, SharedLink, Sweep, User
 from runs.models.access import digest_of
-from runs.presenting.comparing import asked_of, compared_runs, text_of
+from runs.presenting.listing import asked_of, compared_runs, text_of
 from runs.rights import access
 from runs.rights.access import Permission
 from runs.rights.audit.recording import describe

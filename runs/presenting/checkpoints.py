@@ -2,8 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import overload
 
 from runs.models import Attempt, Run
 from runs.presenting.stamps import stamp
@@ -60,7 +58,7 @@ def restored_by(user: Someone, run: Run, steps: Sequence[int]) -> Restored:
         assert use.step is not None and use.fence is not None
         if use.run_id == run.pk or origins.get(use.run_id) == Origin(run.pk, use.step):
             number = number_of.get((use.run_id, use.attempt))
-            found[use.step, use.fence].append({"run": use.run_id, "attempt": number, "at": moment(use.at)})
+            found[use.step, use.fence].append({"run": use.run_id, "attempt": number, "at": stamp(use.at)})
     return found
 
 
@@ -68,14 +66,6 @@ def state_of(row: Checkpoint) -> str:
     if row.deleted_at is not None:
         return "deleted"
     return "invalid" if row.invalid_why else "late" if row.is_late else "valid"
-
-
-@overload
-def moment(at: float) -> str: ...
-@overload
-def moment(at: float | None) -> str | None: ...
-def moment(at: float | None) -> str | None:
-    return None if at is None else stamp(datetime.fromtimestamp(at, UTC))
 
 
 def _document(
@@ -100,10 +90,10 @@ def _document(
         "took_s": row.took_s,
         "stall_s": row.stall_s,
         "key_version": row.key_version,
-        "at": moment(row.at),
+        "at": stamp(row.at),
         "rank": row.rank if row.rank >= 0 else None,
         "node": row.node,
-        "deleted_at": moment(row.deleted_at),
+        "deleted_at": stamp(row.deleted_at),
         "restored_by": restored,
     }
 

@@ -89,16 +89,13 @@ def _of_exits(reports: Sequence[AttemptReport]) -> list[Trouble]:
 
 def _of_losses(summary: Mapping[str, SeriesSummary]) -> list[Trouble]:
     """Return a remark on losses that are not finite: such a value is stored as its name."""
-    bad = {name: str(one["last"]) for name, one in summary.items() if _is_loss(name) and isinstance(one["last"], str)}
+    losses = {name: one["last"] for name, one in summary.items() if "loss" in name.lower()}
+    bad = {name: last for name, last in losses.items() if isinstance(last, str)}
     if not bad:
         return []
     values = listed([f"{name} is {value}" for name, value in sorted(bad.items())], at_most=MAX_NAMED)
     how = "a smaller learning rate, more warm-up steps or gradient clipping are the usual remedies"
     return [Trouble(NOT_A_NUMBER, len(bad), f"The last {values}: the training has diverged; {how}.")]
-
-
-def _is_loss(name: str) -> bool:
-    return "loss" in name.lower()
 
 
 WAITING = "ranks_wait"

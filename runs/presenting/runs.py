@@ -10,7 +10,6 @@ from runs.ingest import troubles
 from runs.life.reconcile.judge import INCOMPLETE
 from runs.models import Placement, Run
 from runs.presenting import run_remarks, server_state
-from runs.presenting.checkpoints import moment
 from runs.presenting.listing import Newest, newest_of, newest_of_all
 from runs.presenting.measured import Throughput, throughputs
 from runs.presenting.stamps import stamp
@@ -207,7 +206,10 @@ def run_document(
         "progress": share_done(facts),
         "attempt": newest.attempt.number if newest.attempt else None,
         "restarts": restarts_document(run, now),
-        "rewinds": rewind_documents(run),
+        "rewinds": [
+            Rewind(to_step=one.to_step, first=one.first, last=one.last, at=stamp(one.at), by=one.by, rule=one.rule)
+            for one in run.known_rewinds.entries
+        ],
         "created_by": run.created_by.username if run.created_by else None,
         "created_at": stamp(run.created_at),
         "started_at": stamp(run.started_at),
@@ -335,13 +337,6 @@ def share_done(facts: LampFacts) -> float | None:
 # The restarts of a run as people and programs see them.
 
 
-def rewind_documents(run: Run) -> list[Rewind]:
-    return [
-        Rewind(to_step=one.to_step, first=one.first, last=one.last, at=moment(one.at), by=one.by, rule=one.rule)
-        for one in run.known_rewinds.entries
-    ]
-
-
 def restarts_document(run: Run, now: datetime) -> Restarts:
     recovery = run.restarts
     rules = RestartRules.of(run.spec)
@@ -359,6 +354,6 @@ def restarts_document(run: Run, now: datetime) -> Restarts:
 
 def _left_out(recovery: Recovery, now: datetime) -> list[LeftOutNode]:
     return [
-        LeftOutNode(node=one.name, why=one.why, until=moment(one.until), is_excluded=one.is_excluded)
+        LeftOutNode(node=one.name, why=one.why, until=stamp(one.until), is_excluded=one.is_excluded)
         for one in recovery.left_out_at(now.timestamp())
     ]

@@ -34,6 +34,7 @@ DISK_FULL = (
     "Training goes on, and the nodes keep what they have not sent."
 )
 VALKEY_AWAY = "Valkey does not answer: nothing new is started or shown until it does. Training goes on."
+CONTROL_DOWN = "Control has not worked{}: nothing new is started, and what pages say of runs and nodes may be old."
 INGEST_STILL = "Ingest is not running: new points and log lines wait on the nodes. None is lost."
 
 
@@ -71,7 +72,8 @@ class ServerState:
             return [DISK_FULL, *certificate]
         if not self.valkey:
             return [VALKEY_AWAY, *certificate]
-        found = [] if self.control else [_control_down(self.control_tick_age_s)]
+        since = "" if self.control_tick_age_s is None else f" for {self.control_tick_age_s:,.0f} s"
+        found = [] if self.control else [CONTROL_DOWN.format(since)]
         refused = [self.refused] if self.refused else []
         no_users = [] if self.separate_nodes or settings.NODES_SHARE_VALKEY_USER else [NO_USERS]
         return [*found, *([] if self.ingest else [INGEST_STILL]), *no_users, *refused, *certificate]
@@ -128,11 +130,6 @@ def ingest_is_away() -> bool:
 def contact_time(now: datetime) -> datetime:
     """Return the moment up to which the database knows whether nodes are in contact: now, or when control stopped."""
     return now - timedelta(seconds=control_silence_s())
-
-
-def _control_down(age_s: float | None) -> str:
-    since = "" if age_s is None else f" for {age_s:,.0f} s"
-    return f"Control has not worked{since}: nothing new is started, and what pages say of runs and nodes may be old."
 
 
 def _database_answers() -> bool:

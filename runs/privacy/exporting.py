@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import structlog
 from django.apps import apps
@@ -30,11 +30,6 @@ sees the project finds them there. output_files.json lists the files that your r
 """
 
 
-class WrittenFile(NamedTuple):
-    num_rows: int
-    size_bytes: int
-
-
 def folder() -> Path:
     return Path(settings.HOME) / "exports"
 
@@ -49,21 +44,22 @@ def make(export_id: str, now: datetime) -> None:
     if export is None:
         return
     try:
-        done = write(export.user, path_of(export.pk), now)
+        num_rows = write(export.user, path_of(export.pk), now)
+        num_bytes = path_of(export.pk).stat().st_size
     except OSError as error:
         changes: dict[str, Any] = {"state": "failed", "problem": f"The server could not write it: {error.strerror}."}
         log.warning("export.failed", export=export.pk, error=str(error))
     else:
         changes = {
-            "state": "ready", "ready_at": now, "expires_at": now + LIFE, "size_bytes": done.size_bytes,
-            "num_rows": done.num_rows,
+            "state": "ready", "ready_at": now, "expires_at": now + LIFE, "size_bytes": num_bytes, "num_rows": num_rows,
         }  # fmt: skip
     if not PersonalExport.objects.filter(pk=export.pk, state="waiting").update(**changes):
         path_of(export.pk).unlink(missing_ok=True)  # the person was erased meanwhile
 
 
-def write(user: User, target: Path, now: datetime) -> WrittenFile:
-    """Write the ZIP, which appears only when it is whole and which only this user of the machine reads."""
+def write(user: User, target: Path, now: datetime) -> int:
+    """Write the ZIP, which appears only when it is whole and which only this user of the machine reads. Return how many
+    rows are in it."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -76,7 +72,7 @@ def write(user: User, target: Path, now: datetime) -> WrittenFile:
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
-    return WrittenFile(num_rows, target.stat().st_size)
+    return num_rows
 
 
 def rows_of(holding: Holding, user: User) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from runs.models import Attempt, Placement, Run
 from runs.records.checkpoints import read as checkpoints
 from runs.records.metrics.models import Telemetry
 from runs.records.metrics.progress import facts_of
-from runs.recovery.policy import Restart, Stop, decide, is_behind, restart_sentence
+from runs.recovery.policy import LEFT_OUT_S, Restart, Stop, decide, is_behind, restart_sentence
 from runs.values.columns import AttemptFailure, LeftOutNode, Recovery
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import JsonObject, to_builtins
@@ -24,12 +24,8 @@ from trainyard.contract.reports import RuleMatch
 from trainyard.spec.sections.restarts import RestartRules
 
 MATCHED = "log-rule"
-LEFT_OUT_S = 900.0  # as long as a node is left out after a failure
 FOLLOWS: dict[LogAction, str] = {
-    "label": "",
-    "notify": "",
     "exclude-node": " If the run is started again, {node} is left out.",
-    "metric": "",
     "no-retry": " If the run fails, it is not started again.",
 }
 
@@ -73,13 +69,8 @@ def _recorded(attempt: Attempt) -> list[str]:
 
 def sentence_of(match: RuleMatch, node: str) -> str:
     line = " ".join(match.line.split())
-    follows = FOLLOWS[match.action].format(node=node)
+    follows = FOLLOWS.get(match.action, "").format(node=node)
     return f"Rank {match.rank} on {node} printed what the rule {match.label} looks for ({line}).{follows}"
-
-
-def refusing_rule(placements: Sequence[Placement]) -> str:
-    """Return the label of a rule by which the run is not started again; empty where there is none."""
-    return next((match.label for _, match in matches_of(placements) if match.action == "no-retry"), "")
 
 
 def left_out_by_rules(placements: Sequence[Placement], now: float) -> list[LeftOutNode]:
@@ -158,7 +149,7 @@ def outcome_of_failure(
     if isinstance(decision, Stop):
         words = f"{sentence.rstrip('.')}. {decision.sentence}" if decision.sentence else sentence
         return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
-    if label := refusing_rule(placements):
+    if label := next((match.label for _, match in matches_of(placements) if match.action == "no-retry"), ""):
         words = f"{sentence.rstrip('.')}. The rule {label} of the log says that it is not restarted."
         return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
     recovery = _with_memory(_recovery(run, rules, decision, failure), failure)

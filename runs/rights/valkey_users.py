@@ -102,12 +102,13 @@ def keep_up(nodes: Iterable[Node]) -> None:
     nodes = list(nodes)
     if not _make(nodes):
         return
-    known = {str(name, "utf-8") if isinstance(name, bytes) else str(name) for name in _client().acl_users()}
+    client: Any = redis()
+    known = {str(name, "utf-8") if isinstance(name, bytes) else str(name) for name in client.acl_users()}
     others = {name.removeprefix(USER) for name in known if name.startswith(USER)} - {node.pk for node in nodes}
     # One may have joined since the nodes were read.
     for gone in others - set(Node.objects.filter(pk__in=others, removed_at=None).values_list("pk", flat=True)):
-        _client().acl_deluser(user_of(gone))
-        _save(_client())
+        client.acl_deluser(user_of(gone))
+        _save(client)
         log.info("valkey.user_removed", node=gone)
     _end_surplus(nodes)
 
@@ -115,12 +116,13 @@ def keep_up(nodes: Iterable[Node]) -> None:
 def _end_surplus(nodes: Iterable[Node]) -> None:
     """End the newest connections of a node that has more than it can need: all users share Valkey's limit, and nobody
     else could connect any more."""
-    connections = grouped((client.get("user", ""), int(client["id"])) for client in _client().client_list())
+    valkey: Any = redis()
+    connections = grouped((client.get("user", ""), int(client["id"])) for client in valkey.client_list())
     for node in nodes:
         limit = min(MIN_CONNECTIONS + 8 * node.slots, MAX_CONNECTIONS)
         if not (surplus := sorted(connections.get(user_of(node.pk), ()))[limit:]):
             continue
-        pipeline = _client().pipeline(transaction=False)
+        pipeline = valkey.pipeline(transaction=False)
         for number in surplus:
             pipeline.client_kill_filter(_id=number)
         pipeline.execute(raise_on_error=False)  # one that has gone by itself is an error
@@ -134,7 +136,7 @@ def _make(nodes: list[Node], *, anew: bool = False) -> bool:
     global _refused_at
     if _refused_at is not None and time.monotonic() - _refused_at < AGAIN_S:
         return False
-    client = _client()
+    client: Any = redis()
     try:
         known = {name if isinstance(name, bytes) else str(name).encode() for name in client.acl_users()}
         unknown: set[str] | None = None
@@ -168,8 +170,8 @@ def remove(node: Node) -> None:
     """Take the node's way into Valkey away, and end its connections. Control tries again where that fails now."""
     _made.pop(user_of(node.pk), None)
     try:
-        _client().acl_deluser(user_of(node.pk))
-        _save(_client())
+        redis().acl_deluser(user_of(node.pk))
+        _save(redis())
     except (RedisError, OSError) as error:
         log.warning("valkey.user_not_removed", node=node.name, error=str(error))
 
@@ -180,10 +182,6 @@ def _save(client: Any) -> None:
         client.acl_save()
     except ResponseError as error:  # no file, or no room: control makes them again after a restart
         log.debug("valkey.users_unsaved", error=str(error))
-
-
-def _client() -> Any:
-    return redis()
 
 
 def _own_url(node: Node, url: str = "") -> str:

@@ -4,6 +4,7 @@ allauth keeps and checks them; its functions read the request from its middlewar
 runs.serving.login_limits, as those of passwords are.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -200,15 +201,16 @@ def new_key(user: User) -> JsonObject:
     return dict(webauthn.begin_registration(user, passwordless=False))
 
 
-def set_up_key(user: User, name: str, answer: object) -> bool:
-    """Let the security key be a second factor if it answered the challenge. Raises ProofNeeded."""
+def set_up_key(user: User, name: str, text: str) -> bool:
+    """Let the security key be a second factor if it answered the challenge, in JSON. Raises ProofNeeded."""
     require_presence(user)
     if Authenticator.objects.filter(user=user, type=KEY).count() >= MAX_KEYS:
         return False
     try:
+        answer = json.loads(text)
         webauthn.parse_registration_response(answer)
         webauthn.complete_registration(answer)
-    except (ValidationError, ValueError, KeyError, TypeError) as error:
+    except (ValidationError, ValueError, KeyError, TypeError, RecursionError) as error:
         log.info("second_factor.refused", user=user.pk, error=type(error).__name__)
         return False
     webauthn.WebAuthn.add(user, without_hidden(name).strip()[:60] or "Security key", answer)

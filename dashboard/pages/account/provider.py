@@ -1,5 +1,8 @@
 """Sign-in through an identity provider: the way there and the way back."""
 
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -9,25 +12,29 @@ from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.openid_connect.views import callback
 from django.conf import settings
 from django.contrib import messages
+from django.core import signing
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.views.decorators.csrf import csrf_exempt
+from redis.exceptions import RedisError
 from requests import RequestException
 
-from dashboard.pages.account import saml
 from dashboard.pages.account.sign_in import enter, sign_in_context, wait_with
 from dashboard.pages.shared.frame import page, person, refusal, safe_next, show
 from runs.models import User
+from runs.people.identity import saml
 from runs.people.identity.checking import Arrival, BadLogout, end_at_providers_word
-from runs.people.identity.people import NotAdmitted, connect, person_of
+from runs.people.identity.people import NotAdmitted, connect, known_groups, person_of
 from runs.people.identity.provider_calls import ProviderTokens, lock_tokens
 from runs.people.identity.providers import Claims, Provider, claims_of
 from runs.rights.access import NotFound, require_presence
 from runs.rights.access.operations import PUBLIC
 from runs.rights.audit.recording import describe
 from runs.rights.secrets.key_stores import KeyProblem
+from runs.serving.transport import redis
+from trainyard.contract.base import BadDocument, WireStruct, convert, to_builtins
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +70,7 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponse:
             return redirect("security")  # another site led the browser here
         process = CONNECT
     if provider.protocol == "saml":
-        return saml.lead(request, provider, process=process, after=after)
+        return _lead_by_saml(request, provider, process=process, after=after)
     try:
         found = get_adapter(request).get_provider(request, provider.id)
         response: HttpResponse = found.redirect(request, process=process, next_url=after)
@@ -154,26 +161,6 @@ def not_taken(request: HttpRequest, provider: Provider, why: str) -> HttpRespons
     return _refuse(request, why, 403)
 
 
-@csrf_exempt  # the provider's page posts what the provider signed
-@page(get=PUBLIC, post=PUBLIC)
-def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """The answer of a SAML provider: checked as it is posted, which comes without our cookies, then taken by a GET."""
-    provider = known_provider(provider_id, "saml")
-    if request.method == "POST":
-        return saml.check(request, provider)
-    arrived = saml.take(request, provider) if request.method == "GET" else None
-    if arrived is None:
-        return failed(request, provider.name)
-    arrival = Arrival(provider.id, arrived.claims.subject, "", ends_at=arrived.ends_at)
-    return let_in(request, provider, arrived.claims, arrival, process=arrived.process, wanted=arrived.after)
-
-
-@page(get=PUBLIC)
-def metadata(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """Show a SAML provider the metadata of this site."""
-    return saml.metadata(known_provider(provider_id, "saml"))
-
-
 def failed(request: HttpRequest, name: str, *, is_cancelled: bool = False) -> HttpResponse:
     """The provider, or the way back, broke the sign-in off."""
     if is_cancelled:
@@ -184,4 +171,132 @@ def failed(request: HttpRequest, name: str, *, is_cancelled: bool = False) -> Ht
 def _refuse(request: HttpRequest, problem: str, status: int) -> HttpResponse:
     if request.user.is_authenticated:
         return refusal(request, status, problem)
+    return show(request, "sign_in.html", sign_in_context(problem=problem), status=status)
+
+
+# SAML. The provider's page posts its answer here, across sites, so the browser's session does not come along. The
+# answer is checked then; what it says goes on in a signed cookie of two minutes, to a GET that finds the session with
+# the request.
+
+REQUESTS = "saml-requests"  # in the session: those that wait for an answer, by their id
+MAX_REQUESTS, REQUEST_S = 10, 15 * 60.0
+COOKIE, COOKIE_S, MAX_COOKIE = "trainyard-saml", 120, 3_800
+SALT = "dashboard.saml"
+USED = "trainyard:saml-used"
+AGAIN = "The answer of the provider is not accepted: it was used already. Begin again."
+
+
+@csrf_exempt  # the provider's page posts what the provider signed
+@page(get=PUBLIC, post=PUBLIC)
+def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """The answer of a SAML provider: checked as it is posted, which comes without our cookies, then taken by a GET."""
+    provider = known_provider(provider_id, "saml")
+    if request.method == "POST":
+        return _check_assertion(request, provider)
+    arrived = _take_assertion(request, provider) if request.method == "GET" else None
+    if arrived is None:
+        return failed(request, provider.name)
+    passed, wanted = arrived
+    arrival = Arrival(provider.id, passed.claims.subject, "", ends_at=passed.ends_at)
+    return let_in(request, provider, passed.claims, arrival, process=wanted.process, wanted=wanted.after)
+
+
+@page(get=PUBLIC)
+def metadata(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """Show a SAML provider the metadata of this site."""
+    provider = known_provider(provider_id, "saml")
+    document = saml.metadata_of(provider, back=_back(provider), metadata=_metadata(provider))
+    return HttpResponse(document, content_type="application/samlmetadata+xml")
+
+
+class Wanted(WireStruct):
+    """A sign-in that was begun: the provider, and why the person was sent there."""
+
+    provider: str
+    process: str
+    after: str
+    since: float
+
+
+class Passed(WireStruct):
+    """Contents of a verified answer of a provider, on its way through the browser."""
+
+    provider: str
+    request: str
+    claims: Claims
+    ends_at: float
+
+
+def _lead_by_saml(request: HttpRequest, provider: Provider, *, process: str, after: str) -> HttpResponse:
+    request_id, url = saml.ask(provider, back=_back(provider), metadata=_metadata(provider))
+    now = time.time()
+    waiting = {key: one for key, one in _waiting(request).items() if now - one.since < REQUEST_S}
+    waiting[request_id] = Wanted(provider.id, process, after, now)
+    newest = sorted(waiting, key=lambda key: waiting[key].since)[-MAX_REQUESTS:]
+    request.session[REQUESTS] = {key: to_builtins(waiting[key]) for key in newest}
+    return HttpResponse(status=302, headers={"Location": url, "Cache-Control": "no-store"})
+
+
+def _check_assertion(request: HttpRequest, provider: Provider) -> HttpResponse:
+    """Check what was posted; nothing of it is kept here but that it was used. RelayState is not read."""
+    try:
+        found = saml.read_answer(
+            provider, request.POST.get("SAMLResponse", ""),
+            back=_back(provider), metadata=_metadata(provider), now=datetime.now(UTC),
+        )  # fmt: skip
+    except saml.BadAssertion as error:
+        return _not_accepted(request, provider, str(error))
+    try:
+        is_new = redis().set(f"{USED}:{found.used_key}", 1, nx=True, ex=int(found.valid_for_s))
+    except RedisError:
+        return _not_accepted(request, provider, "The sign-in cannot be checked now. Begin again in a moment.", 503)
+    if not is_new:
+        return _not_accepted(request, provider, AGAIN)
+    claims = replace(found.claims, groups=frozenset(known_groups(provider, found.claims.groups)))
+    passed = Passed(provider.id, found.in_response_to, claims, found.session_ends_at)
+    text = signing.dumps(to_builtins(passed), salt=SALT, compress=True)
+    if len(text) > MAX_COOKIE:
+        return _not_accepted(request, provider, "The answer of the provider is too long: have it send fewer groups.")
+    response = HttpResponse(status=303, headers={"Location": _here(provider), "Cache-Control": "no-store"})
+    response.set_cookie(
+        COOKIE, text, max_age=COOKIE_S, path=_here(provider), httponly=True, samesite="Lax",
+        secure=settings.SESSION_COOKIE_SECURE,
+    )  # fmt: skip
+    return response
+
+
+def _take_assertion(request: HttpRequest, provider: Provider) -> tuple[Passed, Wanted] | None:
+    """Return what came back, once, with what was asked for; None where this browser asked for nothing of the kind."""
+    try:
+        passed = convert(signing.loads(request.COOKIES.get(COOKIE, ""), salt=SALT, max_age=COOKIE_S), Passed)
+    except (signing.BadSignature, BadDocument):
+        return None
+    waiting = _waiting(request)
+    wanted = waiting.pop(passed.request, None)
+    request.session[REQUESTS] = {key: to_builtins(one) for key, one in waiting.items()}
+    is_ours = wanted is not None and passed.provider == wanted.provider == provider.id
+    if wanted is None or not is_ours or time.time() - wanted.since > REQUEST_S:
+        return None
+    return passed, wanted
+
+
+def _waiting(request: HttpRequest) -> dict[str, Wanted]:
+    return {key: convert(one, Wanted) for key, one in request.session.get(REQUESTS, {}).items()}
+
+
+def _here(provider: Provider) -> str:
+    return reverse("saml-assertion", args=[provider.id])
+
+
+def _back(provider: Provider) -> str:
+    return f"{settings.PUBLIC_URL}{_here(provider)}"
+
+
+def _metadata(provider: Provider) -> str:
+    return f"{settings.PUBLIC_URL}{reverse('saml-metadata', args=[provider.id])}"
+
+
+def _not_accepted(request: HttpRequest, provider: Provider, problem: str, status: int = 403) -> HttpResponse:
+    log.warning("sign_in.bad_assertion", provider=provider.id, reason=problem)
+    describe(action="sign-in", object=f"provider {provider.id}", result=f"refused: {problem}"[:200], is_wanted=True)
     return show(request, "sign_in.html", sign_in_context(problem=problem), status=status)

@@ -1,7 +1,6 @@
 """Security of one's own account: second factors, sessions, accounts at providers."""
 
 import base64
-import json
 import re
 
 from django.conf import settings
@@ -76,7 +75,7 @@ def set_up_key(request: HttpRequest) -> HttpResponse:
     problem, status = "", 200
     if request.method == "POST":
         had_any = factors.has_any(user)
-        if factors.set_up_key(user, request.POST.get("name", ""), _json(request.POST.get("credential", ""))):
+        if factors.set_up_key(user, request.POST.get("name", ""), request.POST.get("credential", "")):
             return _set_up(request, had_any=had_any)
         problem, status = "The security key was not accepted. Try again, or another key.", 422
     return show(request, "account/key.html", {"options": factors.new_key(user), "problem": problem}, status=status)
@@ -128,13 +127,6 @@ def _app_page(request: HttpRequest, app: tuple[str, str], problem: str = "", sta
     shown = " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))
     picture = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
     return show(request, "account/app.html", {"secret": shown, "picture": picture, "problem": problem}, status=status)
-
-
-def _json(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _show(request: HttpRequest) -> HttpResponse:

@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from dashboard.pages.compare.baseline import UNKNOWN, Difference, difference, goal_of
 from dashboard.pages.compare.specs import SEED, Fields, group_text
 from dashboard.pages.shared.badges import Badge, run_badge
 from dashboard.pages.shared.grid import Sort
+from runs.finding.columns import Statistic
 from runs.models import Run
 from runs.presenting.measured import MFU, RATES
 from runs.records.points import read
 from trainyard import grouping
-from trainyard.contract.answers.runs import SeriesSummary
 
 MAX_SHOWN = 200  # rows; the charts have every run
 MAX_OF_GROUP = 5  # where not all rows are shown
@@ -69,13 +69,10 @@ class Metric(NamedTuple):
             medians = read.steady_medians(list(run_ids), [self.name])
             return {run_id: medians.get(run_id, {}).get(self.name) for run_id in run_ids}
         found = read.summaries(run_ids, name=self.name)
-        return {run_id: _statistic(found[run_id].get(self.name), self.statistic) for run_id in run_ids}
-
-
-def _statistic(summary: SeriesSummary | None, name: str) -> Number:
-    if summary is None:
-        return None
-    return {"last": summary["last"], "min": summary["min"], "max": summary["max"]}[name]
+        statistic = cast(Statistic, self.statistic)
+        return {
+            run_id: found[run_id][self.name][statistic] if self.name in found[run_id] else None for run_id in run_ids
+        }
 
 
 def choose_metric(names: Sequence[str], name: str, statistic: str) -> Metric:

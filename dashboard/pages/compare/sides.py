@@ -33,22 +33,12 @@ class CodeSide(NamedTuple):
     note: str
 
 
-class PackageLine(NamedTuple):
-    name: str
-    versions: list[str]  # of each run; empty where it does not ask for it
-
-
 class MediaSide(NamedTuple):
     run: Run
     kind: str
     url: str  # of an image or a sound
     text: str
     caption: str
-
-
-class LogSide(NamedTuple):
-    run: Run
-    lines: list[tuple[str, str]]  # level, text
 
 
 def code(runs: Sequence[Run], _: Mapping[str, str]) -> dict[str, object]:
@@ -122,9 +112,9 @@ def environment(runs: Sequence[Run], _: Mapping[str, str]) -> dict[str, object]:
     for run, own in zip(runs, known, strict=True):
         own |= _machines(run)
     names = sorted({name for own in known for name in own})
-    lines = [PackageLine(name, [own.get(name, "") for own in known]) for name in names]
-    different = [one for one in lines if len(set(one.versions)) > 1]
-    return {"lines": different, "num_same": len(lines) - len(different)}
+    versions = {name: [own.get(name, "") for own in known] for name in names}
+    lines = [{"name": name, "versions": found} for name, found in versions.items() if len(set(found)) > 1]
+    return {"lines": lines, "num_same": len(names) - len(lines)}
 
 
 def packages_of(spec: SpecDocument, files: Files) -> dict[str, str]:
@@ -208,7 +198,7 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def logs(runs: Sequence[Run], _: Mapping[str, str]) -> dict[str, object]:
-    return {"sides": [LogSide(run, end_of_log(run.pk, LOG_LINES)) for run in runs]}
+    return {"sides": [{"run": run, "lines": end_of_log(run.pk, LOG_LINES)} for run in runs]}
 
 
 SIDES = {"code": code, "environment": environment, "media": media_side, "logs": logs}

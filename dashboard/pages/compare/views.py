@@ -18,7 +18,7 @@ from dashboard.pages.shared.run_colours import colours_apart, colours_for
 from dashboard.pages.sweeps.columns import FieldColumn, field_column, labels_of
 from runs.api.sweeping.figures import KeptFigures, figures_kept
 from runs.models import Run
-from runs.presenting.comparing import MAX_CHARS, asked_of, compared_runs, text_of
+from runs.presenting.listing import MAX_CHARS, asked_of, compared_runs, text_of
 from runs.records.points import read
 from runs.rights.access import Permission, can
 from runs.rights.access.operations import lists

@@ -1,6 +1,6 @@
 """Data: what projects train on by name, what nodes found in it, and who used it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from runs.inputs.datasets import options_of, recipe_of, runs_with
 from runs.models import Dataset, Run
 from runs.rights import access
 from runs.rights.access.operations import lists, thing
-from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
+from trainyard.contract.inspections import ColumnFacts, DatasetFacts
 from trainyard.formats.figures import count, number, size
 from trainyard.grouping import grouped
 
@@ -157,27 +157,16 @@ class ColumnRow(NamedTuple):
     is_target: bool
 
 
-class ClassBar(NamedTuple):
-    name: str
-    num_rows: int
-    most: int  # of any class: the full width
-
-
-class ClassPictures(NamedTuple):
-    name: str
-    urls: list[str]
-
-
 class Preview(NamedTuple):
     kind: str  # table, text, images; empty where nothing is known
     columns: list[ColumnRow]
     num_hidden_columns: int
     titles: list[str]
     rows: list[list[str]]
-    classes: list[ClassBar]
+    classes: list[tuple[str, int]]  # with their rows, the largest first
     num_hidden_classes: int
     text: str
-    pictures: list[ClassPictures]
+    pictures: list[dict[str, object]]  # the name and the urls of each class
     is_sample: bool
 
 
@@ -189,16 +178,18 @@ def preview(dataset: Dataset) -> Preview:
     facts: DatasetFacts = dataset.facts
     columns = facts.get("columns") or []
     classes = sorted(facts.get("classes") or [], key=lambda one: -one["count"])
+    images = facts.get("images") or []  # each was checked to be base64 of a PNG when it came
+    pictures = grouped((str(one.get("label", "")), f"data:image/png;base64,{one['png']}") for one in images)
     return Preview(
         kind=facts.get("kind", ""),
         columns=[_column(one, dataset.options.get("target", "")) for one in columns[:MAX_COLUMNS]],
         num_hidden_columns=max(int(facts.get("num_columns") or 0), len(columns)) - len(columns[:MAX_COLUMNS]),
         titles=[one["name"] for one in columns[:MAX_CELLS]],
         rows=[[cell(value) for value in row[:MAX_CELLS]] for row in facts.get("rows") or []],
-        classes=[ClassBar(one["name"], one["count"], classes[0]["count"]) for one in classes[:MAX_CLASSES]],
+        classes=[(one["name"], one["count"]) for one in classes[:MAX_CLASSES]],
         num_hidden_classes=len(classes) - len(classes[:MAX_CLASSES]),
         text=facts.get("text", ""),
-        pictures=_pictures(facts.get("images") or []),
+        pictures=[{"name": name, "urls": urls} for name, urls in sorted(pictures.items())],
         is_sample=bool(facts.get("is_sample")),
     )
 
@@ -225,9 +216,3 @@ def _column(one: ColumnFacts, target: str) -> ColumnRow:
         examples=", ".join(filter(None, map(cell, one.get("examples") or [])))[:200],
         is_target=one["name"] == target,
     )
-
-
-def _pictures(images: Iterable[Picture]) -> list[ClassPictures]:
-    # Each was checked to be base64 of a PNG when it came.
-    pairs = ((str(one.get("label", "")), f"data:image/png;base64,{one['png']}") for one in images)
-    return [ClassPictures(name, urls) for name, urls in sorted(grouped(pairs).items())]

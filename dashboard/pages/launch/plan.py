@@ -15,8 +15,7 @@ from django.conf import settings
 from dashboard.pages.launch.spec_form import look
 from dashboard.pages.shared import estimate as estimate_view
 from dashboard.pages.shared.estimate import EstimateView, Suggestion
-from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
-from runs.actions.estimates import shown_run
+from runs.actions.checking import Launchable, NeverFits, Packed, check_launch, shown_run
 from runs.engines import engine_of
 from runs.models import Node, Run
 from runs.placing import planning

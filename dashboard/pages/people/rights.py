@@ -1,8 +1,6 @@
 """Rights of more than one person: the table of permissions, groups, a project's own roles, service accounts, and how
 people sign in."""
 
-from typing import NamedTuple
-
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
@@ -20,16 +18,9 @@ from runs.rights.access import MEANINGS, Permission, describe_roles, get_project
 from runs.rights.access.operations import ADMINISTRATOR, HIDDEN_ADMINISTRATOR, SIGNED_IN, thing
 
 
-class PermissionLine(NamedTuple):
-    """A permission in the table."""
-
-    permission: Permission
-    marks: list[bool]  # in the order of the columns
-
-
 @page(get=SIGNED_IN)
 def who_may_what(request: HttpRequest) -> HttpResponse:
-    lines = [PermissionLine(one, [caller in holders(one) for caller in COLUMNS]) for one in Permission]
+    lines = [{"permission": one, "marks": [caller in holders(one) for caller in COLUMNS]} for one in Permission]
     mine = [(project, describe_roles(person(request), project)) for project in visible_projects(request.user)]
     context = {"columns": [one.capitalize() for one in COLUMNS], "lines": lines, "mine": mine}
     context["meanings"] = [(role.label, MEANINGS[role]) for role in Role]

@@ -22,7 +22,7 @@ from dashboard.pages.shared.grid import GridRow, Sort
 from dashboard.pages.shared.sheet import Kind, Sheet
 from dashboard.pages.shared.stencil import Stencil
 from runs import actions
-from runs.models import CustomRole, GroupRole, Membership, Project, Role, Run, StoredData, User
+from runs.models import CustomRole, Membership, Project, Role, Run, StoredData, User
 from runs.privacy.retention import in_words, usage_of
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import (
@@ -161,7 +161,7 @@ def _rights(request: HttpRequest, project: Project, held: frozenset[Permission])
     groups = project.group_roles.select_related("group", "custom_role").order_by("group__name")
     accounts = project.memberships.filter(user__service_of=project).select_related("user").order_by("user__username")
     return {
-        "groups": [(one, permissions_of(one.role, _added(one)) <= held) for one in groups],
+        "groups": [(one, permissions_of(one.role, one.custom_role) <= held) for one in groups],
         "group_names": actions.visible_groups(person(request)).values_list("name", flat=True),
         "custom_roles": project.custom_roles.all(),
         "may_make_roles": Permission.ROLES_MANAGE in held,
@@ -178,10 +178,6 @@ def usage_context(project: Project) -> dict[str, object]:
     quota = in_words(project.quota_bytes) if project.quota_bytes else ""
     is_measured = StoredData.objects.filter(project=project).exists()
     return {"usage": usage, "used": in_words(usage.used_bytes), "quota": quota, "is_measured": is_measured}
-
-
-def _added(held: GroupRole) -> list[str] | None:
-    return held.custom_role.permissions if held.custom_role else None
 
 
 def role_of_form(request: HttpRequest) -> Role:
@@ -255,8 +251,7 @@ class MemberTable:
 
         @cache
         def may_change(role: Role, custom: CustomRole | None) -> bool:
-            may_hold = permissions_of(role, custom.permissions if custom else None)
-            return Permission.MEMBERS_MANAGE in held and may_hold <= held
+            return Permission.MEMBERS_MANAGE in held and permissions_of(role, custom) <= held
 
         found = {}
         for one in self._project.memberships.filter(pk__in=keys).select_related("user", "custom_role"):

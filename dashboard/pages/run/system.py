@@ -1,5 +1,5 @@
 """The machines that a run trains on, in one picture: its nodes on their network, its ranks on them and its parallel
-groups; and in a table a row for each node, a cell for each of its GPUs."""
+groups; and in a table a row for each node, a cell for each of its GPUs. And a benchmark's results."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
@@ -10,15 +10,16 @@ from dashboard.pages.launch.plan import AxisRow, axis_row
 from dashboard.pages.run.ranks import Rank, mesh_of, ranks_of
 from dashboard.pages.shared.estimate import spans
 from dashboard.pages.shared.gauges import Gauge, gauges
-from runs.models import Attempt, HeldSlot, Node
-from runs.placing.planning import BENCHMARK
+from runs.models import Attempt, HeldSlot, Node, Run
+from runs.placing.planning import BENCHMARK, RATES
 from runs.presenting.server_state import contact_time
 from runs.records.metrics.progress import facts_of, node_history
-from trainyard.contract.base import SpecDocument
-from trainyard.contract.facts import COMMUNICATION, CommunicationFacts, LinkFacts
+from trainyard.contract.base import JsonObject, SpecDocument
+from trainyard.contract.facts import COMMUNICATION, CommunicationFacts, LinkFacts, TransferPoint
 from trainyard.contract.machines import GpuHealth
-from trainyard.formats.figures import number, percent, size
+from trainyard.formats.figures import number, percent, scaled, seconds, size, speed
 from trainyard.grouping import grouped
+from trainyard.planner import Rates
 from trainyard.spec import RecipeSpec, read_spec
 
 SPAN_S = 600.0  # of the small charts
@@ -161,3 +162,97 @@ def shown_of(things: Collection[T], is_bad: Callable[[T], bool], most: int) -> l
     bad = [is_bad(one) for one in things]
     room = iter(range(most - sum(bad)))
     return [one for one, is_shown in zip(things, bad, strict=True) if is_shown or next(room, None) is not None]
+
+
+# Results of a communication benchmark: a table of operations and sizes, and a matrix of pairs.
+
+NUM_SHADES = 6
+MAX_SIDE = 32  # nodes in the matrix
+
+
+class SpeedCell(NamedTuple):
+    latency: str
+    bandwidth: str
+    shade: int  # 0 to NUM_SHADES - 1, of the fastest in the table
+
+
+class ResultLine(NamedTuple):
+    name: str
+    cells: list[SpeedCell | None]
+
+
+class NetworkResults(NamedTuple):
+    world_size: int
+    sizes: list[str]
+    operations: list[ResultLine]
+    names: list[str]
+    pairs: list[ResultLine]
+    slowest: str  # a sentence about the slowest pair
+    num_hidden: int  # nodes that the matrix has no room for
+    compute: list[tuple[str, str]]  # what a rank does alone, while its neighbours do the same
+
+
+def network_results(run: Run) -> NetworkResults | None:
+    """None until rank 0 has told."""
+    found = facts_of(run.pk, COMMUNICATION, CommunicationFacts).get(0)
+    if found is None:
+        return None
+    operations = {name: points for name, points in found.operations.items() if points}
+    links = found.links
+    sizes = sorted({int(point.size_bytes) for points in operations.values() for point in points})
+    fastest = max((point.bytes_per_s for points in operations.values() for point in points), default=0.0)
+    names = sorted({end for link in links for end in (link.first, link.second)})
+    return NetworkResults(
+        world_size=found.world_size,
+        sizes=[size(one) for one in sizes],
+        operations=[ResultLine(name, _speed_cells(points, sizes, fastest)) for name, points in operations.items()],
+        names=names[:MAX_SIDE],
+        pairs=_matrix(names[:MAX_SIDE], links),
+        slowest=_slowest(links),
+        num_hidden=max(0, len(names) - MAX_SIDE),
+        compute=_compute(facts_of(run.pk, RATES, JsonObject).get(0)),
+    )
+
+
+def _compute(document: object) -> list[tuple[str, str]]:
+    try:
+        rates = Rates.from_document(document)
+    except ValueError:  # nothing was reported, or nothing that is understood here
+        return []
+    return [
+        ("Matrix products", f"{scaled(max(rate for _, rate in rates.matmul), 'FLOP/s')} at best"),
+        ("Memory", f"{speed(rates.memory_bytes_per_s)} read and written"),
+        ("Calling an operator", seconds(rates.operator_s)),
+        ("A process of its own", size(rates.base_memory_bytes)),
+    ]
+
+
+def _speed_cells(points: list[TransferPoint], sizes: list[int], fastest: float) -> list[SpeedCell | None]:
+    by_size = {int(point.size_bytes): point for point in points}
+    return [
+        _cell_of(by_size[one].seconds, by_size[one].bytes_per_s, fastest) if one in by_size else None for one in sizes
+    ]
+
+
+def _cell_of(latency_s: float, bytes_per_s: float, fastest: float) -> SpeedCell:
+    share = bytes_per_s / fastest if fastest > 0 else 0.0
+    return SpeedCell(seconds(latency_s), speed(bytes_per_s), min(NUM_SHADES - 1, int(share * NUM_SHADES)))
+
+
+def _matrix(names: list[str], links: list[LinkFacts]) -> list[ResultLine]:
+    fastest = max((link.bytes_per_s for link in links), default=0.0)
+    cells = {}
+    for link in links:
+        cell = _cell_of(link.latency_s, link.bytes_per_s, fastest)
+        cells[link.first, link.second] = cells[link.second, link.first] = cell
+    return [ResultLine(one, [cells.get((one, other)) for other in names]) for one in names]
+
+
+def _slowest(links: list[LinkFacts]) -> str:
+    if len(links) < 2:
+        return ""
+    ordered = sorted(links, key=lambda link: link.bytes_per_s)
+    slow, middle = ordered[0], ordered[len(ordered) // 2]
+    ratio = middle.bytes_per_s / slow.bytes_per_s if slow.bytes_per_s else 0
+    words = f"{slow.first} and {slow.second} have the slowest link: {speed(slow.bytes_per_s)}"
+    return f"{words}, {ratio:.1f} times less than the middle one." if ratio >= 1.2 else f"{words}."

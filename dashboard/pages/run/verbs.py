@@ -91,18 +91,13 @@ def _whole(name: str, text: str, accepted: str = "a step, such as 120") -> int:
 # Ranks that slow the others down, on a run's page: sentences, and the button to go on without their node.
 
 
-class SlowNote(NamedTuple):
-    sentence: str
-    node: str
-
-
-def slow_notes(attempt: Attempt | None) -> list[SlowNote]:
+def slow_notes(attempt: Attempt | None) -> list[dict[str, str]]:
     """Return a note for each node with slow ranks; nothing of an attempt that has ended."""
     if attempt is None or attempt.ended_at is not None:
         return []
     found = sorted(attempt.stragglers, key=lambda one: (one.node, one.rank))
     return [
-        SlowNote(" ".join(slow_sentences(list(group), num_ranks=attempt.world_size)), node)
+        {"sentence": " ".join(slow_sentences(list(group), num_ranks=attempt.world_size)), "node": node}
         for node, group in groupby(found, key=lambda one: one.node)
     ]
 

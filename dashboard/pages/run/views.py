@@ -14,9 +14,8 @@ from django.utils import timezone
 from dashboard.pages.run import evidence, verbs
 from dashboard.pages.run import ranks as ranks_table
 from dashboard.pages.run.curves import offer_of
-from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import advice_tab, plan_tab, width_transfer
-from dashboard.pages.run.system import drawing_of, machines_of
+from dashboard.pages.run.system import drawing_of, machines_of, network_results
 from dashboard.pages.run.verbs import nodes_over_time
 from dashboard.pages.shared.chart_runs import bands_context, chart_runs, charts_context
 from dashboard.pages.shared.frame import fresh_json, page, person, show

@@ -29,11 +29,6 @@ MOST_TEXTS = 9
 RANGES = 5
 
 
-class Swatch(NamedTuple):
-    colour: int  # from 1, as the classes of the series colours count
-    words: str
-
-
 class Colouring(NamedTuple):
     name: str
     texts: list[str]
@@ -49,11 +44,12 @@ class Colouring(NamedTuple):
         return {key: self.of(found[self.name]) for key, found in finding.values(runs, [self.name]).items()}
 
     @property
-    def swatches(self) -> list[Swatch]:
+    def swatches(self) -> list[tuple[int, str]]:
+        """Each colour, from 1 as the classes of the series colours count, with words."""
         if self.texts:
-            return [Swatch(place, text) for place, text in enumerate(self.texts, start=1)]
+            return list(enumerate(self.texts, start=1))
         shown = [numbers.number(edge) for edge in self.edges]
-        return [Swatch(place, f"{low} to {high}") for place, (low, high) in enumerate(pairwise(shown), 1)]
+        return list(enumerate((f"{low} to {high}" for low, high in pairwise(shown)), start=1))
 
 
 def colouring_of(runs: QuerySet[Run], name: str) -> Colouring | None:

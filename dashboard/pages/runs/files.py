@@ -12,8 +12,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
 
-from dashboard.pages.runs.address import Asked, asked_of, columns_of, runs_of, sorts_of
-from dashboard.pages.runs.listed import Listed
+from dashboard.pages.runs.address import Asked, Listed, asked_of, columns_of, runs_of, sorts_of
 from dashboard.pages.shared.chart_runs import fields_of
 from dashboard.pages.shared.frame import page, refusal
 from runs.finding import columns as finding

@@ -9,8 +9,8 @@ from django.utils.html import escape
 
 from dashboard.frontend.icons import icon
 from dashboard.pages.runs import cells
+from dashboard.pages.runs.address import Listed, Number, keys_of, whole
 from dashboard.pages.runs.cells import Colouring
-from dashboard.pages.runs.listed import Listed, Number, keys_of, whole
 from dashboard.pages.shared import drawn, numbers
 from dashboard.pages.shared.badges import badge
 from dashboard.pages.shared.grid import Chosen, GridRow, write_columns

@@ -14,8 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.frontend.icons import icon
 from dashboard.pages.runs import cells
-from dashboard.pages.runs.address import Asked, opened_of, url_of
-from dashboard.pages.runs.listed import Listed
+from dashboard.pages.runs.address import Asked, Listed, opened_of, url_of
 from dashboard.pages.shared import numbers
 from dashboard.pages.shared.grid import Chosen, Column, Sort, draw_rows, write_columns
 from runs.finding import columns as finding

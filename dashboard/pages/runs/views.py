@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -12,8 +11,12 @@ from django.urls import reverse
 
 from dashboard.pages.runs import cells, folding
 from dashboard.pages.runs.address import (
+    AT_FIRST,
+    MOST_ROWS,
     Asked,
     FilterProblem,
+    Listed,
+    Number,
     asked_of,
     columns_of,
     groups_of,
@@ -23,10 +26,10 @@ from dashboard.pages.runs.address import (
     runs_of,
     sorts_of,
     url_of,
+    whole,
 )
 from dashboard.pages.runs.cells import Colouring, colouring_of
 from dashboard.pages.runs.groups import Drawn, Spread, draw_groups, spread_of
-from dashboard.pages.runs.listed import AT_FIRST, MOST_ROWS, Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
 from dashboard.pages.shared.chart_runs import ChartRun, chart_runs, charts_context
 from dashboard.pages.shared.frame import fresh_json, is_script, page, person, refusal, show
@@ -69,12 +72,6 @@ NEWEST = 500  # runs whose people and tags are offered
 
 
 NONE = Number(0, False)
-
-
-class View(NamedTuple):
-    label: str
-    url: str
-    is_current: bool
 
 
 @dataclass
@@ -182,7 +179,7 @@ def _choices(asked: Asked, by: Sequence[str]) -> dict[str, object]:
         "density": density,
         "row_height": ROW[density],
         "density_urls": [(one, url_of(asked, density=one)) for one in ROW],
-        "views": [View(label, url_of(asked, view=view), asked["view"] == view) for label, view in VIEWS],
+        "views": [(label, url_of(asked, view=view), asked["view"] == view) for label, view in VIEWS],
         "without_tag": url_of(asked, tag=""),
         "without_project": url_of(asked, project=""),
         "grouped_by": [(name, url_of(asked, group=rest, open="")) for name, rest in without.items()],

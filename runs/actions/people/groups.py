@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from runs.actions.jobs import taking_name
-from runs.actions.people.handed_out import void_handed_out
+from runs.actions.people.ways_in import void_handed_out
 from runs.models import Cluster, ClusterRole, CustomRole, GroupRole, Project, Role, User
 from runs.rights import access
 from trainyard.formats.names import without_hidden
@@ -68,9 +68,7 @@ def give_group_role(
         custom_role = None
     else:
         _require_over(actor, group, project)
-        if custom_role is not None and custom_role.project_id != project.pk:
-            raise access.NotFound(f"Project {project.name} has no such role.")
-        access.require_grant(actor, project, role, custom_role.permissions if custom_role else None)
+        access.require_grant(actor, project, role, custom_role)
     with transaction.atomic():
         defaults = {"role": role, "custom_role": custom_role, "origin": ""}
         made, _ = GroupRole.objects.update_or_create(group=group, project=project, defaults=defaults)
@@ -162,4 +160,4 @@ def _require_over(actor: User, group: Group, project: Project) -> None:
     access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     held = GroupRole.objects.filter(group=group, project=project).select_related("custom_role").first()
     if held is not None:
-        access.require_grant(actor, project, held.role, held.custom_role.permissions if held.custom_role else None)
+        access.require_grant(actor, project, held.role, held.custom_role)

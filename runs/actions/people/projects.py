@@ -1,4 +1,4 @@
-"""Projects, their members, the links by which people come in, and the keys of their repositories."""
+"""Projects, their members, invitations, keys of their repositories, and secrets of projects and people."""
 
 import secrets
 from datetime import timedelta
@@ -9,16 +9,19 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs.actions.jobs import taking_name
-from runs.actions.people.handed_out import end_of, void_handed_out
+from runs.actions.people.ways_in import end_of, void_handed_out
 from runs.inputs.repositories.keys import checked_key
-from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, User
+from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, Secret, User
 from runs.models.access import digest_of
 from runs.rights import access
+from runs.rights.audit.recording import describe
+from runs.rights.secrets import store
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.sealed import git_key_place, seal_text
 from runs.values.refused import Refused
 
 INVITATION_LIFE = timedelta(days=7)
+MOST_SECRETS = 500  # of one project or person
 
 
 def create_project(*, actor: User, name: str) -> Project:
@@ -97,10 +100,8 @@ def change_role(
     owners are made and unmade by owners, and one always remains."""
     access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     membership = _membership(project, user)
-    _require_over(actor, membership)
-    if custom_role is not None and custom_role.project_id != project.pk:
-        raise access.NotFound(f"Project {project.name} has no such role.")
-    access.require_grant(actor, project, role, custom_role.permissions if custom_role else None)
+    access.require_grant(actor, project, membership.role, membership.custom_role)  # who could give it may take it
+    access.require_grant(actor, project, role, custom_role)
     with transaction.atomic():
         if role != Role.OWNER:
             _keep_an_owner(project, membership)
@@ -120,17 +121,11 @@ def remove_member(*, actor: User, project: Project, user: User) -> None:
         access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     membership = _membership(project, user)
     if actor != user:
-        _require_over(actor, membership)
+        access.require_grant(actor, project, membership.role, membership.custom_role)
     with transaction.atomic():
         _keep_an_owner(project, membership)
         membership.delete()
         void_handed_out()
-
-
-def _require_over(actor: User, membership: Membership) -> None:
-    """Raise Forbidden for who could not give the member the role that they have."""
-    custom = membership.custom_role.permissions if membership.custom_role else None
-    access.require_grant(actor, membership.project, membership.role, custom)
 
 
 def _membership(project: Project, user: User) -> Membership:
@@ -193,3 +188,52 @@ def delete_git_key(*, actor: User, project: Project, key_id: str) -> None:
     found, _ = GitKey.objects.filter(project=project, pk=key_id).delete()
     if not found:
         raise access.NotFound("There is no such Git key.")
+
+
+def set_secret(*, actor: User, name: str, value: str, project: Project | None = None) -> Secret:
+    """Make the value the newest of the name: of the project, or without one of the actor. Raises ValidationError, by
+    field and without the value, and Refused where there is no key."""
+    owner = _owner(actor, project)
+    problems: dict[str, list[str]] = {}
+    try:
+        Secret(name=name, project=project, person=None if project else actor).clean()
+    except ValidationError as error:
+        problems |= error.message_dict
+    if why := store.problem_of(value):
+        problems["value"] = [why]
+    if problems:
+        raise ValidationError(problems)
+    if store.secrets_of(owner).count() >= MOST_SECRETS:
+        raise Refused("too-many", f"There are {MOST_SECRETS} secrets already; delete some that nobody uses.")
+    try:
+        secret = store.keep(owner=owner, name=name, value=value, by=actor)
+    except KeyProblem as error:
+        raise Refused("no-key", str(error)) from error
+    describe(object=f"secret {name}", after={f"secret {name}": {"version": secret.version}}, before={})
+    return secret
+
+
+def delete_secret(*, actor: User, name: str, project: Project | None = None) -> None:
+    """Forget a secret with all its versions. Runs that name it cannot start any more."""
+    secret = store.secrets_of(_owner(actor, project)).filter(name=name).first()
+    secret = access.or_not_found(secret, f"There is no secret {name!r}.")
+    secret.delete()
+    describe(object=f"secret {name}", before={f"secret {name}": {"version": secret.version}}, after={})
+
+
+def rotate_secrets_key(*, actor: User) -> store.Rotation:
+    """Wrap all secrets with a new key. For administrators. Raises Forbidden, and Refused where the key is missing."""
+    if not access.is_administrator(actor):
+        raise access.Forbidden("Only an administrator may change the key of secrets.")
+    try:
+        return store.rotate_key()
+    except KeyProblem as error:
+        raise Refused("no-key", str(error)) from error
+
+
+def _owner(actor: User, project: Project | None) -> Project | User:
+    if project is None:
+        access.require_scope(actor, access.Permission.SECRETS_WRITE)
+        return actor
+    access.require(actor, project, access.Permission.SECRETS_WRITE)
+    return project

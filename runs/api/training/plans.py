@@ -7,7 +7,7 @@ from django.utils import timezone
 from ninja import Body as InBody
 from ninja import Field, Query, Schema
 
-from runs.actions.estimates import plans_of, shown_run
+from runs.actions.checking import plans_of, shown_run
 from runs.api.auth import Resource, actor
 from runs.api.openapi import SPEC, body_of
 from runs.presenting.measured import measured_of

@@ -15,7 +15,7 @@ from jwt.exceptions import PyJWTError
 
 from runs.actions.people.ways_in import end_rows
 from runs.models import BrowserSession, ProviderSession
-from runs.people.identity.groups import reconcile_roles
+from runs.people.identity.people import reconcile_roles
 from runs.people.identity.provider_calls import (
     MAX_ANSWER_BYTES,
     TIMEOUT_S,

@@ -60,9 +60,6 @@ class Provider(WireStruct, forbid_unknown_fields=True):
             return os.environ.get(self.client_secret_variable, "")
         return Path(self.client_secret_file).read_text().strip() if self.client_secret_file else ""
 
-    def roles_of(self, group: str) -> list[GroupRoleSetting]:
-        return [one for one in self.roles if one.group == group]
-
 
 class SignInSettings(WireStruct, forbid_unknown_fields=True):
     """The whole file."""

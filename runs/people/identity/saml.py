@@ -55,14 +55,6 @@ class BadAssertion(ValueError):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request to a provider."""
-
-    id: str
-    url: str
-
-
-@dataclass(frozen=True)
 class Assertion:
     """Content of a genuine answer."""
 
@@ -73,13 +65,13 @@ class Assertion:
     session_ends_at: float  # Unix time; 0: the provider did not say
 
 
-def ask(provider: Provider, *, back: str, metadata: str) -> Asked:
-    """Return the address that the browser is led to. ``back``: where the answer is to come."""
+def ask(provider: Provider, *, back: str, metadata: str) -> tuple[str, str]:
+    """Return the id of the request, and the address to lead the browser to. ``back``: where the answer is to come."""
     from onelogin.saml2.auth import OneLogin_Saml2_Auth
 
     auth = OneLogin_Saml2_Auth(_request(back, ""), _settings(provider, back, metadata))
     url = str(auth.login(return_to=""))
-    return Asked(str(auth.get_last_request_id()), url)
+    return str(auth.get_last_request_id()), url
 
 
 def metadata_of(provider: Provider, *, back: str, metadata: str) -> bytes:

@@ -1,6 +1,7 @@
 """People who need a second factor and have none. Such a person is led to set one up before anything else."""
 
-from collections.abc import Collection, Iterator
+import functools
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -31,7 +32,9 @@ def is_missing(user: User) -> bool:
 def missing(users: Collection[User]) -> set[int]:
     """Return the ids of those who need a second factor and have none: for many people in few queries."""
     people = {user.pk: user for user in users if user.is_active and not user.is_service}
-    needing = {user.pk for user in people.values() if _site_asks(user)}
+    asked = settings.SIGN_IN.second_factor
+    staff = {user.pk for user in people.values() if user.is_staff or user.is_superuser}
+    needing = set(people) if asked == "everybody" else staff if asked == "staff" else set()
     if asking := projects_asking():
         needing |= _asked_by_projects(people.keys() - needing, asking)
     if not needing:
@@ -64,11 +67,6 @@ def remove_all(user: User) -> None:
     log.info("second_factor.all_removed", user=user.pk)
 
 
-def _site_asks(user: User) -> bool:
-    asked = settings.SIGN_IN.second_factor
-    return asked == "everybody" or (asked == "staff" and (user.is_staff or user.is_superuser))
-
-
 def _asked_by_projects(user_ids: Collection[int], asking: dict[str, str]) -> set[int]:
     own = Membership.objects.filter(user__in=user_ids, project__in=asking).values_list("user_id", "project_id", "role")
     groups = GroupRole.objects.filter(Q(project__in=asking) | Q(project=None), group__user__in=user_ids)
@@ -86,20 +84,8 @@ def _asked_by_projects(user_ids: Collection[int], asking: dict[str, str]) -> set
 # opened; the key management service is asked then, and not while a transaction keeps others out.
 
 
-class OpenSeeds:
-    """Seeds of one person that may be opened, by their stored texts."""
-
-    def __init__(self, user_id: int) -> None:
-        self._place, self._seeds = factor_place(user_id), dict[str, str]()
-
-    def of(self, text: str) -> str:
-        """Raises KeyProblem."""
-        if text not in self._seeds:
-            self._seeds[text] = open_text(self._place, text)
-        return self._seeds[text]
-
-
-_open: ContextVar[OpenSeeds | None] = ContextVar("trainyard_open_seeds", default=None)
+# Opens seeds of one person, each once, by its stored text.
+_open: ContextVar[Callable[[str], str] | None] = ContextVar("trainyard_open_seeds", default=None)
 
 
 def seal_seed(user: User, seed: str) -> str:
@@ -115,12 +101,12 @@ def open_seed(user: User, text: str) -> str:
 @contextmanager
 def seeds_of(user: User) -> Iterator[None]:
     """Let allauth read the person's seeds inside. Raises KeyProblem where one does not open."""
-    found = OpenSeeds(user.pk)
+    opened = functools.cache(functools.partial(open_text, factor_place(user.pk)))
     for row in Authenticator.objects.filter(user=user):
         for field in FACTOR_FIELDS:
             if text := row.data.get(field):
-                found.of(text)
-    token = _open.set(found)
+                opened(text)
+    token = _open.set(opened)
     try:
         yield
     finally:
@@ -129,7 +115,7 @@ def seeds_of(user: User) -> Iterator[None]:
 
 def read_seed(text: str) -> str:
     """Return the seed that is stored so, of the person whose seeds are open. Raises KeyProblem."""
-    found = _open.get()
-    if found is None:
+    opened = _open.get()
+    if opened is None:
         raise KeyProblem("Nobody's second factors are being checked now.")
-    return found.of(text)
+    return opened(text)

@@ -15,7 +15,7 @@ from django.views.decorators.csrf import csrf_exempt
 from runs.models import ProvisioningToken, User
 from runs.models.access import digest_of
 from runs.people.identity.providers import Provider
-from runs.people.scim import groups, people
+from runs.people.scim import rows
 from runs.people.scim.documents import (
     GROUP,
     LIST,
@@ -86,22 +86,21 @@ class Resource(NamedTuple):
     filters: frozenset[str]
     document: Any
     find: Callable[[Provider, Comparison | None], QuerySet[Any]]
-    get: Callable[[Provider, str], Row]
     create: Callable[[Provider, Any], Row]
     replace: Callable[[Provider, Row, Any], Row]
-    patch: Callable[[Provider, Row, Any], Row]
+    patched: Callable[[Row, Any], Any]
     delete: Callable[[Provider, Row], None]
     as_document: Callable[[Row, str], object]
 
 
 RESOURCES = {
     "Users": Resource(
-        people.FILTERS, UserIn, people.people_of, people.get_person, people.create_person, people.replace_person,
-        people.patch_person, people.delete_person, people.as_document,
+        rows.PERSON_FILTERS, UserIn, rows.people_of, rows.create_person, rows.replace_person, rows.changed_person,
+        rows.delete_person, rows.person_document,
     ),
     "Groups": Resource(
-        groups.FILTERS, GroupIn, groups.groups_of, groups.get_group, groups.create_group, groups.replace_group,
-        groups.patch_group, groups.delete_group, groups.as_document,
+        rows.GROUP_FILTERS, GroupIn, rows.groups_of, rows.create_group, rows.replace_group, rows.changed_group,
+        rows.delete_group, rows.group_document,
     ),
 }  # fmt: skip
 
@@ -137,14 +136,16 @@ def _answer(request: HttpRequest, provider: Provider, path: str) -> HttpResponse
         raise ScimError(404, "There is nothing at this address.")
     if not key:
         return _collection(request, provider, resource, location)
-    row = resource.get(provider, key)
+    row = resource.find(provider, Comparison("id", key)).first()
+    if row is None:
+        raise ScimError(404, f"There is no {kind[:-1].lower()} {key[:60]!r}.")
     match request.method:
         case "GET":
             return _respond(resource.as_document(row, location))
         case "PUT":
             row = resource.replace(provider, row, _body(request, resource.document))
         case "PATCH":
-            row = resource.patch(provider, row, _body(request, PatchIn).operations)
+            row = resource.replace(provider, row, resource.patched(row, _body(request, PatchIn).operations))
         case "DELETE":
             resource.delete(provider, row)
             return HttpResponse(status=204)
@@ -161,9 +162,9 @@ def _collection(request: HttpRequest, provider: Provider, resource: Resource, lo
         raise ScimError(405, f"{request.method} is not for a list.")
     found = resource.find(provider, parse_filter(request.GET.get("filter", ""), resource.filters))
     start, count = max(1, _number(request, "startIndex", 1)), min(MAX_PAGE, max(0, _number(request, "count", MAX_PAGE)))
-    rows: list[Model] = list(found[start - 1 : start - 1 + count])
-    documents = [resource.as_document(row, location) for row in rows]
-    return _respond(ListOut(found.count(), start_index=start, items_per_page=len(rows), resources=documents))
+    page: list[Model] = list(found[start - 1 : start - 1 + count])
+    documents = [resource.as_document(row, location) for row in page]
+    return _respond(ListOut(found.count(), start_index=start, items_per_page=len(page), resources=documents))
 
 
 def _number(request: HttpRequest, name: str, otherwise: int) -> int:
@@ -254,5 +255,6 @@ def _schema(name: str, schema: str, location: str) -> JsonObject:
     }
 
 
-def _listed(rows: list[JsonObject]) -> JsonObject:
-    return {"schemas": [LIST], "totalResults": len(rows), "startIndex": 1, "itemsPerPage": len(rows), "Resources": rows}
+def _listed(found: list[JsonObject]) -> JsonObject:
+    number = len(found)
+    return {"schemas": [LIST], "totalResults": number, "startIndex": 1, "itemsPerPage": number, "Resources": found}

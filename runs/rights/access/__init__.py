@@ -46,9 +46,12 @@ from runs.rights.access.permissions import (
     PERMISSIONS_OF,
     PERMISSIONS_ON_CLUSTERS,
     Area,
+    Forbidden,
+    NotFound,
     Permission,
     Wanted,
     known_scopes,
+    or_not_found,
 )
 from runs.rights.access.rechecking import (
     ProofNeeded,
@@ -59,8 +62,8 @@ from runs.rights.access.rechecking import (
     require_still,
     with_rights_held,
 )
-from runs.rights.access.refusals import Forbidden, NotFound, or_not_found
 from runs.rights.access.roles import (
+    Sight,
     Someone,
     can,
     can_everywhere,
@@ -71,22 +74,19 @@ from runs.rights.access.roles import (
     includes,
     permissions_in,
     permissions_of,
+    projects_of_runs,
+    projects_of_sweeps,
     projects_with,
+    reach_by_token,
     require,
     require_account,
     require_grant,
     require_scope,
     scope_permissions,
-    strongest_roles,
-    visible_projects,
-)
-from runs.rights.access.sights import (
-    Sight,
-    projects_of_runs,
-    projects_of_sweeps,
-    reach_by_token,
     sight_by_token,
     sights,
+    strongest_roles,
+    visible_projects,
 )
 from runs.rights.access.tokens import (
     MACHINE_PREFIX,

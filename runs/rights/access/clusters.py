@@ -7,8 +7,7 @@ from django.db.models import Exists, Model, Q, QuerySet
 
 from runs.models import Cluster, ClusterRole, Node, Project, User
 from runs.rights.access.operations import Asker, asked
-from runs.rights.access.permissions import PERMISSIONS_ON_CLUSTERS, Permission, Wanted
-from runs.rights.access.refusals import Forbidden, or_not_found
+from runs.rights.access.permissions import PERMISSIONS_ON_CLUSTERS, Forbidden, Permission, Wanted, or_not_found
 from runs.rights.access.roles import Someone, has_scope, projects_with, require_scope, visible_project_ids
 
 M = TypeVar("M", bound=Model)

@@ -15,8 +15,7 @@ from runs.models.indexes import one_of
 from runs.models.jobs import JobQuerySet
 from runs.rights.access.clusters import M, require_manager, require_use, seen
 from runs.rights.access.operations import Asker, Rule, RuleKind, asked
-from runs.rights.access.permissions import PERMISSIONS_OF, Permission, Wanted, needed
-from runs.rights.access.refusals import Forbidden, NotFound, or_not_found
+from runs.rights.access.permissions import PERMISSIONS_OF, Forbidden, NotFound, Permission, Wanted, needed, or_not_found
 from runs.rights.access.roles import Someone, has_scope, require, require_scope, visible_project_ids, visible_projects
 from runs.rights.access.tokens import is_administrator, require_administrator
 

@@ -15,8 +15,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from runs.models import Project, Token, User
-from runs.rights.access.permissions import Wanted
-from runs.rights.access.refusals import Forbidden
+from runs.rights.access.permissions import Forbidden, Wanted
 from runs.rights.access.roles import require
 
 FRESH_S = 15 * 60.0

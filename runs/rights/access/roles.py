@@ -1,59 +1,55 @@
 """Rights of a person in a project: their roles there, cut down by the token that they act by."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Q, QuerySet
 
-from runs.models import ClusterRole, GroupRole, Membership, Project, Role, Token, User
+from runs.models import ClusterRole, CustomRole, GroupRole, Membership, Project, Role, Run, Sweep, Token, User
 from runs.rights.access.permissions import (
     EVERYTHING,
     IN_PROJECTS,
     OUTSIDE_PROJECTS,
     PERMISSIONS_OF,
     Area,
+    Forbidden,
+    NotFound,
     Permission,
     Wanted,
     known_scopes,
     least_role,
     needed,
 )
-from runs.rights.access.refusals import Forbidden, NotFound
 
 Someone = User | AnonymousUser
 
 
-@dataclass(frozen=True)
-class HeldRole:
-    """A role that a person has, themselves or by a group. ``project``: its id; None: every project."""
-
-    project: str | None
-    permissions: frozenset[Permission]
+def permissions_of(role: str, custom: CustomRole | None = None) -> frozenset[Permission]:
+    """Return what a built-in role may do, and a custom one that is added to it."""
+    return _permissions(role, custom.permissions if custom else ())
 
 
-def permissions_of(role: str, custom: Sequence[str] | None = None) -> frozenset[Permission]:
-    """Return what a built-in role may do, and a custom one that is added to it. What the table no longer has is
-    passed over: a row must not open what nobody can name."""
-    return PERMISSIONS_OF[Role(role)] | (_named(custom or ()) & IN_PROJECTS)
+def _permissions(role: str, added: Sequence[str]) -> frozenset[Permission]:
+    """What the table no longer has is passed over: a row must not open what nobody can name."""
+    known = frozenset(Permission(value) for value in added if value in Permission.values)
+    return PERMISSIONS_OF[Role(role)] | (known & IN_PROJECTS)
 
 
-def _named(values: Iterable[str]) -> frozenset[Permission]:
-    return frozenset(Permission(value) for value in values if value in Permission.values)
-
-
-def held_roles(user: User) -> list[HeldRole]:
-    """Return every role of the person, in one query."""
+def held_roles(user: User) -> list[tuple[str | None, frozenset[Permission]]]:
+    """Return every role of the person, their own or by a group, in one query: the id of its project, None for every
+    project, and what it holds."""
     columns = ("project_id", "role", "custom_role__permissions")
     own = Membership.objects.filter(user=user).values_list(*columns)
     by_group = GroupRole.objects.filter(group__user=user).values_list(*columns)
-    return [HeldRole(project, permissions_of(role, custom)) for project, role, custom in own.union(by_group, all=True)]
+    held = own.union(by_group, all=True)
+    return [(project, _permissions(role, added or ())) for project, role, added in held]
 
 
 def digest_of_rights(user: User) -> str:
     """Return a digest that changes with what the person may do, and with the token that they act by."""
-    held = sorted(f"{one.project} {sorted(one.permissions)}" for one in held_roles(user))
+    held = sorted(f"{project} {sorted(permissions)}" for project, permissions in held_roles(user))
     on_clusters = ClusterRole.objects.filter(group__user=user).values_list("cluster_id", "role")
     by = "" if user.token is None else f"{user.token.scopes} {user.token.project_ids}"
     text = f"{user.is_staff} {user.is_superuser} {held} {sorted(map(str, on_clusters))} {by}"
@@ -98,7 +94,7 @@ def _held_in(user: Someone, project: Project) -> frozenset[Permission]:
     if user.is_superuser:
         return IN_PROJECTS
     roles = held_roles(user)
-    return frozenset[Permission]().union(*(one.permissions for one in roles if one.project in (None, project.pk)))
+    return frozenset[Permission]().union(*(permissions for where, permissions in roles if where in (None, project.pk)))
 
 
 def can(user: Someone, project: Project, wanted: Wanted) -> bool:
@@ -179,8 +175,8 @@ def can_somewhere(user: Someone, wanted: Wanted) -> bool:
 def _ids_with(user: User, wanted: Wanted) -> list[str] | None:
     """Return the projects in which a role of the person holds this; None: it is held in every project."""
     held: dict[str | None, frozenset[Permission]] = {}
-    for role in held_roles(user):
-        held[role.project] = held.get(role.project, frozenset()) | role.permissions
+    for project, permissions in held_roles(user):
+        held[project] = held.get(project, frozenset()) | permissions
     everywhere = held.pop(None, frozenset())
     if needed(wanted) <= everywhere:
         return None
@@ -193,21 +189,23 @@ def can_everywhere(user: Someone, wanted: Wanted) -> bool:
         return False
     if user.token is not None and user.token.project_ids is not None:
         return False
-    roles = [] if user.is_superuser else [one.permissions for one in held_roles(user) if one.project is None]
+    roles = [] if user.is_superuser else [permissions for project, permissions in held_roles(user) if project is None]
     return user.is_superuser or needed(wanted) <= frozenset[Permission]().union(*roles)
 
 
-def may_grant(user: Someone, project: Project, role: str, custom: Sequence[str] | None = None) -> bool:
+def may_grant(user: Someone, project: Project, role: str, custom: CustomRole | None = None) -> bool:
     """Return whether the person may give others this role, or take it from them: nobody gives more than they have."""
     held = permissions_in(user, project)
     return Permission.MEMBERS_MANAGE in held and permissions_of(role, custom) <= held
 
 
-def require_grant(user: Someone, project: Project, role: str, custom: Sequence[str] | None = None) -> None:
+def require_grant(user: Someone, project: Project, role: str, custom: CustomRole | None = None) -> None:
+    if custom is not None and custom.project_id != project.pk:
+        raise NotFound(f"Project {project.name} has no such role.")
     require(user, project, Permission.MEMBERS_MANAGE)
     if may_grant(user, project, role, custom):
         return
-    if custom:
+    if custom and custom.permissions:
         raise Forbidden(f"You may give nobody more in project {project.name} than you may do there yourself.")
     raise Forbidden(f"You need to be {Role(role).label.lower()} of project {project.name} to do this.")
 
@@ -237,3 +235,59 @@ def describe_roles(user: User, project: Project) -> str:
 def includes(role: Role, other: Role) -> bool:
     """Return whether the one role may do all that the other may."""
     return PERMISSIONS_OF[other] <= PERMISSIONS_OF[role]
+
+
+@dataclass(frozen=True)
+class Sight:
+    """The projects whose runs a person sees, by id; None: all there are. A plain value for sockets, which ask for all
+    people at once."""
+
+    projects: frozenset[str] | None
+
+    def sees(self, project_id: str | None) -> bool:
+        """Return whether they see what is in that project; None is the project of what there is not."""
+        return project_id is not None and (self.projects is None or project_id in self.projects)
+
+
+NOTHING = Sight(frozenset())
+
+
+def sights(users: Collection[User]) -> dict[int, Sight]:
+    """Return the sight of each person by their id, whatever token they act by: visible_projects() for many, in one
+    query."""
+    projects: dict[int, set[str]] = {user.pk: set() for user in users if user.is_active}
+    everywhere = {user.pk for user in users if user.is_superuser}
+    own = Membership.objects.filter(user__in=projects).values_list("user_id", "project_id")
+    by_group = GroupRole.objects.filter(group__user__in=projects).values_list("group__user", "project_id")
+    for user_id, project_id in own.union(by_group):
+        if project_id is None:
+            everywhere.add(user_id)
+        else:
+            projects[user_id].add(project_id)
+    return {
+        user.pk: Sight(None if user.is_active and user.pk in everywhere else frozenset(projects.get(user.pk, ())))
+        for user in users
+    }
+
+
+def sight_by_token(user: User, sight: Sight) -> Sight:
+    """Return what is left of the person's sight for the token that they act by."""
+    return reach_by_token(user, sight) if has_scope(user, Permission.RUNS_READ) else NOTHING
+
+
+def reach_by_token(user: User, sight: Sight) -> Sight:
+    """Return the part of the person's sight that lies in the projects of the token, whatever its scopes are."""
+    if user.token is None or user.token.project_ids is None:
+        return sight
+    mine = frozenset(user.token.project_ids)
+    return Sight(mine if sight.projects is None else mine & sight.projects)
+
+
+def projects_of_runs(run_ids: Collection[str]) -> dict[str, str]:
+    """Return the project of each of the runs that there are: who sees the project sees the run."""
+    return dict(Run.objects.filter(pk__in=run_ids).values_list("pk", "project_id"))
+
+
+def projects_of_sweeps(sweep_ids: Collection[str]) -> dict[str, str]:
+    """Return the project of each of the sweeps that there are: who sees the project sees the sweep."""
+    return dict(Sweep.objects.filter(pk__in=sweep_ids).values_list("pk", "project_id"))

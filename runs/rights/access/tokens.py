@@ -12,8 +12,7 @@ from django.utils import timezone
 from runs.models import Invitation, JoinToken, Token, User
 from runs.models.access import digest_of
 from runs.rights.access.clusters import can_manage_cluster
-from runs.rights.access.permissions import Permission
-from runs.rights.access.refusals import Forbidden, NotFound
+from runs.rights.access.permissions import Forbidden, NotFound, Permission
 from runs.rights.access.roles import Someone, has_scope, may_grant, require_scope
 
 TOKEN_PREFIX = "ty_"

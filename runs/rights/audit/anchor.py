@@ -56,14 +56,6 @@ def read() -> Anchor | None:
         return None
 
 
-def read_any() -> Anchor | None:
-    """Return what the file has, None where it cannot be read."""
-    try:
-        return read()
-    except (OSError, BadAnchor):
-        return None
-
-
 def advance(row: AuditEntry) -> None:
     """Remember the row, which is in the database now, unless one that is remembered is missing there."""
     new = Anchor(row.sequence, row.hash)

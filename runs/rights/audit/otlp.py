@@ -6,21 +6,19 @@ the head of the chain has. So no row is left out, however long the collector or 
 twice where the answer of the collector was lost. Of people who were erased it gets pseudonyms, as exports do.
 """
 
-import threading
+import time
 from collections.abc import Sequence
 from datetime import datetime
 
 import httpx
 import structlog
 from django.conf import settings
-from django.db import close_old_connections, connections
-from redis.exceptions import RedisError
 
 from runs.models.security.audit import AuditEntry, AuditHead
 from runs.rights.audit.collectors import Collector
 from runs.rights.audit.facts import ShownEntry, as_attributes
 from runs.rights.audit.pseudonyms import shown
-from runs.serving.transport import redis
+from runs.serving.clock import Clock, only_one
 from trainyard.contract.base import BadDocument, JsonObject, WireStruct, decode, encode
 from trainyard.rest.http_clients import outside_client, why_not
 
@@ -29,9 +27,8 @@ log = structlog.get_logger(__name__)
 AT_ONCE = 200
 EVERY_S, LONGEST_WAIT_S = 2.0, 60.0
 TIMEOUT_S = 10.0
-SENDING_KEY, SENDING_MS = "trainyard:control:audit-otlp", 15_000  # longer than a request may take
+SENDING_KEY, SENDING_S = "trainyard:control:audit-otlp", 15.0  # longer than a request may take
 MAX_ANSWER_BYTES = 64 * 1024
-STOP_LIMIT_S = 2.0
 INFO, WARN = 9, 13  # severities of OpenTelemetry
 
 
@@ -111,53 +108,31 @@ def _post(collector: Collector, client: httpx.Client, rows: JsonObject) -> None:
         log.error("audit.rejected", rows=partial.rejected_log_records, error=partial.error_message[:200])
 
 
-class OtlpClock(threading.Thread):
-    """Sends what is new every few seconds; less often while the collector takes nothing."""
-
-    def __init__(self, collector: Collector) -> None:
-        super().__init__(name="audit-otlp", daemon=True)
-        self._collector = collector
-        self._over = threading.Event()
-
-    def stop(self) -> None:
-        self._over.set()
-        self.join(STOP_LIMIT_S)  # a collector that does not answer may be broken off: the rows are sent again
-
-    def run(self) -> None:
-        wait_s = EVERY_S
-        with outside_client(timeout=TIMEOUT_S, follow_redirects=False) as client:
-            while not self._over.wait(wait_s):
-                close_old_connections()
-                try:
-                    self._send_all(client)
-                    wait_s = EVERY_S
-                except Exception as error:  # whatever it is, the rows wait in the database
-                    wait_s = min(wait_s * 2, LONGEST_WAIT_S)
-                    log.warning("audit.otlp_waits", error=str(error)[:200], again_in_s=wait_s)
-        connections.close_all()
-
-    def _send_all(self, client: httpx.Client) -> None:
-        """Send until nothing is left. Of several control processes one sends at a time: rows keep their order."""
-        while not self._over.is_set():
-            if not redis().set(SENDING_KEY, 1, nx=True, px=SENDING_MS):
-                return
-            try:
-                if not send_next(self._collector, client):
-                    return
-            finally:
-                _release()
-
-
-def _release() -> None:
-    try:
-        redis().delete(SENDING_KEY)
-    except RedisError:
-        log.warning("audit.otlp_key_left")  # it goes by itself
-
-
-def start_clock() -> OtlpClock | None:
-    if settings.AUDIT_OTLP is None:
+def otlp_clock() -> Clock | None:
+    """Return what sends new rows every few seconds, less often while the collector takes nothing; None without one."""
+    collector, next_at, wait_s = settings.AUDIT_OTLP, 0.0, EVERY_S
+    if collector is None:
         return None
-    clock = OtlpClock(settings.AUDIT_OTLP)
-    clock.start()
-    return clock
+    client = outside_client(timeout=TIMEOUT_S, follow_redirects=False)
+
+    def step(now: datetime) -> None:
+        nonlocal next_at, wait_s
+        if time.monotonic() < next_at:
+            return
+        try:
+            _send_all(collector, client)
+            wait_s = EVERY_S
+        except Exception as error:  # whatever it is, the rows wait in the database
+            wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+            log.warning("audit.otlp_waits", error=str(error)[:200], again_in_s=wait_s)
+            next_at = time.monotonic() + wait_s
+
+    return Clock("audit-otlp", step, every_s=EVERY_S)
+
+
+def _send_all(collector: Collector, client: httpx.Client) -> None:
+    """Send until nothing is left. Of several control processes one sends at a time: rows keep their order."""
+    is_more = True
+    while is_more:
+        with only_one(SENDING_KEY, SENDING_S) as lock:
+            is_more = lock is not None and send_next(collector, client) > 0

@@ -7,6 +7,7 @@ import hmac
 import json
 import os
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
@@ -17,7 +18,6 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 from django.conf import settings
 
-from runs.rights.secrets import azure
 from runs.rights.secrets.key_stores import EnvironmentKeys, FileKeys, KeyProblem, KeyStore
 from trainyard.rest.http_clients import outside_client, why_not
 
@@ -36,7 +36,7 @@ def _store(kms: str, keys: str, path: str) -> KeyStore:
     if kms.startswith("aws:"):
         return _aws(kms.removeprefix("aws:"))
     if kms.startswith("azure:"):
-        return azure.AzureKeys(kms.removeprefix("azure:"), azure.token)
+        return AzureKeys(kms.removeprefix("azure:"), azure_token)
     if kms:
         raise KeyProblem("TRAINYARD_SECRETS_KMS must begin with transit:, aws: or azure:.")
     return EnvironmentKeys(keys) if keys else FileKeys(Path(path))
@@ -131,12 +131,11 @@ def _asked(service: str, what: str, method: str, url: str, **options: Any) -> di
         with outside_client(timeout=TIMEOUT) as client:
             answer = client.request(method, url, **options)
         answer.raise_for_status()
-        found = answer.json() if answer.content else {}
+        return dict(answer.json()) if answer.content else {}
     except httpx.HTTPStatusError as error:  # its text would quote the address; the body may quote what was sent
         raise KeyProblem(f"{service} answered {error.response.status_code} to {what}.") from error
-    except (httpx.HTTPError, ValueError) as error:
+    except (httpx.HTTPError, ValueError, TypeError) as error:
         raise KeyProblem(f"{service} cannot be reached: {why_not(error)}.") from error
-    return found if isinstance(found, dict) else {}
 
 
 def _text(data: bytes) -> str:
@@ -228,3 +227,75 @@ def signing_key(secret: str, day: str, region: str, service: str) -> bytes:
     for part in (day, region, service, "aws4_request"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     return key
+
+
+# Keys of Azure Key Vault, by its plain HTTP API: data keys go there to be wrapped with RSA and unwrapped. Source: the
+# REST reference of Key Vault (wrap key, unwrap key, rotate key) and the OAuth 2.0 client credentials grant.
+
+API, ALGORITHM = {"api-version": "7.4"}, "RSA-OAEP-256"
+EARLIER_S = 60.0  # that a token is renewed before it ends
+SIGN_IN, SCOPE = "https://login.microsoftonline.com", "https://vault.azure.net/.default"
+
+
+class AzureKeys:
+    """``address`` is that of the key: https://NAME.vault.azure.net/keys/KEY. RSA knows no context: the digest of the
+    place is wrapped with the data key, and compared when it comes back."""
+
+    def __init__(self, address: str, token: Callable[[], tuple[str, float]]) -> None:
+        vault, _, name = address.rstrip("/").rpartition("/keys/")
+        if not vault or not name or "/" in name:
+            raise KeyProblem(f"{address} is no address of a key: https://NAME.vault.azure.net/keys/KEY.")
+        self._key, self._ask, self._token, self._until = f"{vault}/keys/{name}", token, "", 0.0
+
+    def wrap(self, data_key: bytes, place: str) -> tuple[str, str]:
+        key_id, value = self.newest(), base64.urlsafe_b64encode(data_key + _digest(place))
+        return key_id, self._work("wrapkey", key_id, value.decode().rstrip("="))
+
+    def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:
+        text = self._work("unwrapkey", key_id, wrapped)
+        found = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        if not hmac.compare_digest(found[-32:], _digest(place)):
+            raise KeyProblem("Azure Key Vault unwrapped a key of another place.")
+        return found[:-32]
+
+    def newest(self) -> str:
+        return f"azure:{self._call('GET', '')['key']['kid']}"
+
+    def rotate(self) -> str:
+        self._call("POST", "/rotate")
+        return f"The key {self._key} has a new version."
+
+    def forget_others(self) -> None:
+        """Do nothing: the vault keeps old versions until its administrator disables them."""
+
+    def _work(self, verb: str, key_id: str, value: str) -> str:
+        version = key_id.rpartition("/")[2]
+        if not version.isalnum():
+            raise KeyProblem(f"{key_id!r:.80} names no version of a key of Azure Key Vault.")
+        return str(self._call("POST", f"/{version}/{verb}", {"alg": ALGORITHM, "value": value})["value"])
+
+    def _call(self, method: str, path: str, body: dict[str, str] | None = None) -> Any:
+        if time.time() > self._until - EARLIER_S:
+            self._token, self._until = self._ask()
+        headers = {"Authorization": f"Bearer {self._token}"}
+        return _asked_azure(method, self._key + path, headers=headers, params=API, json=body)
+
+
+def azure_token() -> tuple[str, float]:
+    """Return a token of the application that the environment names, and until when it is valid."""
+    names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
+    tenant, client, secret = (os.environ.get(name, "") for name in names)
+    if not (tenant and client and secret):
+        raise KeyProblem(f"Azure Key Vault needs {', '.join(names[:2])} and {names[2]}.")
+    url = f"{os.environ.get('AZURE_AUTHORITY_HOST') or SIGN_IN}/{tenant}/oauth2/v2.0/token"
+    form = {"grant_type": "client_credentials", "client_id": client, "client_secret": secret, "scope": SCOPE}
+    found = _asked_azure("POST", url, data=form)
+    return found["access_token"], time.time() + float(found["expires_in"])
+
+
+def _asked_azure(method: str, url: str, **options: Any) -> dict[str, Any]:
+    return _asked("Azure", urlsplit(url).path, method, url, **options)
+
+
+def _digest(place: str) -> bytes:
+    return hashlib.sha256(place.encode()).digest()

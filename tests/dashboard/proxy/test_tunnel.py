@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dashboard.proxy.tunnel import BUFFER_BYTES, CHANNEL, NUMBER, Channel, Tunnel
-from dashboard.sockets.session_link import SessionLink
+from dashboard.sockets.session_socket import SessionLink
 from runs.interactive.app_tickets import AppPass
 from tests.fuzzing import fuzz, mutated
 from trainyard.contract.base import encode

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from dashboard.sockets import admission as door
-from dashboard.sockets import session_link, session_socket
+from dashboard.sockets import session_socket
 from runs.models import Cluster, Event, Membership, Node, Run, User
 from runs.rights.access import Forbidden
 from runs.values.refused import Refused
@@ -73,7 +73,7 @@ class PlayedNode:
 
     async def fill(self) -> None:
         """Leave more unread than the server lets wait."""
-        await self._client.lpush(self._keys["down"], *[b"unread"] * (session_link.MAX_WAITING + 1))
+        await self._client.lpush(self._keys["down"], *[b"unread"] * (session_socket.MAX_WAITING + 1))
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -167,7 +167,7 @@ async def test_a_node_that_takes_nothing_keeps_nobody_in_who_lost_the_right(
     cast: Cast, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end waits for the node's queue, and what the node sends meanwhile is not for the person any more."""
-    monkeypatch.setattr(session_link, "SILENT_S", 2.0)
+    monkeypatch.setattr(session_socket, "SILENT_S", 2.0)
     person, node, _ = await begun(run, cast.mate, rank=0, terminal=True)
     await node.fill()
     await Membership.objects.filter(user=cast.mate).aupdate(role="viewer")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.up.demo import document_for
+from dashboard.up.__main__ import document_for
 from trainyard.spec.parse import parse_spec
 
 

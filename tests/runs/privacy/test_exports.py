@@ -87,6 +87,6 @@ def test_a_second_one_within_the_hour_is_refused_and_an_old_one_goes(cast: Cast)
 def test_a_run_of_many_rows_is_written_row_by_row(cast: Cast, tmp_path: Path) -> None:
     for _ in range(3):
         make_run(cast)
-    done = exporting.write(cast.mate, tmp_path / "all.zip", NOW)
+    num_rows = exporting.write(cast.mate, tmp_path / "all.zip", NOW)
     found = contents(tmp_path / "all.zip")
-    assert len(found["runs.Run.created_by.json"]) == Run.objects.count() == 3 and done.num_rows >= 4
+    assert len(found["runs.Run.created_by.json"]) == Run.objects.count() == 3 and num_rows >= 4

@@ -90,7 +90,10 @@ def test_packages_that_differ_are_listed_with_their_versions(
     cast: Cast, as_user: AsUser, pair: tuple[Run, Run]
 ) -> None:
     context = side_of(as_user(cast.viewer), "environment", *pair).context
-    assert {one.name: one.versions for one in context["lines"]} == {"numpy": ["1.0", "2.0"], "einops": ["", "any"]}
+    assert {one["name"]: one["versions"] for one in context["lines"]} == {
+        "numpy": ["1.0", "2.0"],
+        "einops": ["", "any"],
+    }
     assert context["num_same"] == 2, "torch, and Python"
 
 
@@ -132,7 +135,9 @@ def test_logs_end_beside_each_other_without_colours_of_terminals(
     Telemetry.objects.create(run_id=pair[0].pk, cursor=1)
     store.write_lines(pair[0].pk, attempt=1, cursor=1, lines=[store.StreamLines(0, "stdout", lines)])
     first, second = side_of(as_user(cast.viewer), "logs", *pair).context["sides"]
-    assert [text for _, text in first.lines] == [f"line {number}" for number in range(20, 80)] and second.lines == []
+    assert [text for _, text in first["lines"]] == [f"line {number}" for number in range(20, 80)] and second[
+        "lines"
+    ] == []
 
 
 @pytest.mark.parametrize("name", sorted(sides.SIDES))

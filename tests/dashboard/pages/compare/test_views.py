@@ -16,7 +16,7 @@ from dashboard.pages.clusters.boxes import boxes_of
 from dashboard.pages.compare import rows, specs, views
 from dashboard.pages.shared.run_colours import colour_of, colours_apart, colours_for
 from runs.models import Project, Run, User, Workspace
-from runs.presenting import comparing
+from runs.presenting import listing
 from runs.records.metrics.progress import METRIC_RULES, ReportedFact, write_facts
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
@@ -87,7 +87,7 @@ def test_runs_that_are_gone_or_of_others_are_counted_and_never_named(
 def test_no_more_are_compared_than_can_be(
     cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparing, "MAX_RUNS", 2)
+    monkeypatch.setattr(listing, "MAX_COMPARED", 2)
     answer = as_user(cast.viewer).get(address(*[make_run() for _ in range(3)]))
     assert answer.context["num_runs"] == 2
     assert "This address names 3 runs; the first 2 are compared." in answer.content.decode()

@@ -10,8 +10,7 @@ from django.contrib.auth.models import Group
 from runs.actions import Refused, create_token, invite, set_password, sign_in
 from runs.models import BrowserSession, GroupRole, Identity, Invitation, Project, Role, Token, User
 from runs.people.identity.checking import Arrival, keep_for_checks
-from runs.people.identity.groups import reconcile_roles
-from runs.people.identity.people import NotAdmitted, connect, disconnect, person_of
+from runs.people.identity.people import NotAdmitted, connect, disconnect, person_of, reconcile_roles
 from runs.people.identity.providers import Claims, GroupRoleSetting, Provider, SignInSettings
 from runs.people.identity.sessions import begin_session
 from runs.rights.access import Permission, can

@@ -35,7 +35,7 @@ def test_the_file_names_providers_and_their_roles(tmp_path: Path, monkeypatch: p
     found = read(tmp_path, FILE)
     provider = found.provider("corp")
     assert provider is not None and found.second_factor == "staff" and found.provider("other") is None
-    assert [(one.project, one.role) for one in provider.roles_of("ml")] == [("vision", "member")]
+    assert [(one.group, one.project, one.role) for one in provider.roles] == [("ml", "vision", "member")]
     monkeypatch.setenv("CORP_SECRET", "s3cret")
     assert provider.secret() == "s3cret" and "s3cret" not in repr(found)
 

@@ -127,8 +127,8 @@ def test_two_certificates_count_while_a_provider_changes_its_own(corp: Provider)
 
 
 def test_a_request_leads_to_the_provider_and_the_metadata_name_this_site(corp: Provider) -> None:
-    asked = ask(corp, back=BACK, metadata=SITE)
-    assert asked.url.startswith("https://id.example.com/saml/sign-on?SAMLRequest=") and asked.id
-    assert asked.id != ask(corp, back=BACK, metadata=SITE).id
+    request_id, url = ask(corp, back=BACK, metadata=SITE)
+    assert url.startswith("https://id.example.com/saml/sign-on?SAMLRequest=") and request_id
+    assert request_id != ask(corp, back=BACK, metadata=SITE)[0]
     document = metadata_of(corp, back=BACK, metadata=SITE).decode()
     assert f'entityID="{SITE}"' in document and BACK in document

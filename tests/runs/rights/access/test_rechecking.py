@@ -12,7 +12,7 @@ from django.db import connections
 
 from runs import actions
 from runs.actions import runs as actions_of_runs
-from runs.actions.people import tokens, ways_in
+from runs.actions.people import ways_in
 from runs.models import Invitation, Membership, Role, Run, Token, User
 from runs.rights import access
 from runs.rights.access import Forbidden, NotFound, as_of_now, user_of_token
@@ -114,7 +114,7 @@ def test_a_token_that_is_made_while_its_maker_is_revoked_opens_nothing(
     def revoke() -> None:
         actions.revoke_token(actor=cast.mate, token_id=token.pk)
 
-    with meanwhile(monkeypatch, tokens, "_require_within", revoke):
+    with meanwhile(monkeypatch, ways_in, "_require_within", revoke):
         _, made = actions.create_token(actor=user_of_token(secret) or cast.mate, name="child")
     assert user_of_token(made) is None
 

@@ -17,9 +17,8 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from runs.rights.secrets import azure
 from runs.rights.secrets.key_stores import KeyProblem
-from runs.rights.secrets.keys import AwsKeys, Credentials, TransitKeys, sign, signing_key
+from runs.rights.secrets.keys import AwsKeys, AzureKeys, Credentials, TransitKeys, azure_token, sign, signing_key
 
 
 class Service(BaseHTTPRequestHandler):
@@ -180,7 +179,7 @@ def vault(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_azure_wraps_for_one_place_and_rotates(vault: str) -> None:
-    keys = azure.AzureKeys(f"{vault}/keys/trainyard", azure.token)
+    keys = AzureKeys(f"{vault}/keys/trainyard", azure_token)
     key_id, wrapped = keys.wrap(b"k" * 32, "place")
     assert key_id == "azure:https://real.vault.azure.net/keys/trainyard/v1" == keys.newest()
     assert keys.unwrap(key_id, wrapped, "place") == b"k" * 32
@@ -196,15 +195,15 @@ def test_azure_wraps_for_one_place_and_rotates(vault: str) -> None:
 def test_what_azure_refuses_is_said_without_what_was_sent(vault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_CLIENT_SECRET", "wrong-one")
     with pytest.raises(KeyProblem, match="401") as refused:
-        azure.AzureKeys(f"{vault}/keys/trainyard", azure.token).newest()
+        AzureKeys(f"{vault}/keys/trainyard", azure_token).newest()
     assert "wrong-one" not in str(refused.value)
     monkeypatch.delenv("AZURE_CLIENT_SECRET")
     with pytest.raises(KeyProblem, match="AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"):
-        azure.token()
+        azure_token()
     with pytest.raises(KeyProblem, match="cannot be reached"):
-        azure.AzureKeys("http://127.0.0.1:9/keys/one", lambda: ("bearer", 1e12)).newest()
+        AzureKeys("http://127.0.0.1:9/keys/one", lambda: ("bearer", 1e12)).newest()
     with pytest.raises(KeyProblem, match="names no version"):
-        azure.AzureKeys(f"{vault}/keys/one", lambda: ("bearer", 1e12)).unwrap("azure:x/..", "", "place")
+        AzureKeys(f"{vault}/keys/one", lambda: ("bearer", 1e12)).unwrap("azure:x/..", "", "place")
     for odd in ("https://one.vault.azure.net", "https://one.vault.azure.net/keys/name/version"):
         with pytest.raises(KeyProblem, match="no address of a key"):
-            azure.AzureKeys(odd, azure.token)
+            AzureKeys(odd, azure_token)

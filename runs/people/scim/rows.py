@@ -1,20 +1,23 @@
-"""People, as a provider's SCIM client makes, changes and disables them. A client sees those of its provider alone."""
+"""People and groups, as a provider's SCIM client keeps them. A client sees those of its provider alone."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import structlog
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 
-from runs.actions.people.ways_in import disable, end_ways_in
+from runs.actions.people.ways_in import disable, end_ways_in, void_handed_out
 from runs.models import Identity, ProvidedGroup, User
-from runs.people.identity.people import NotAdmitted, linkable, make_person
+from runs.people.identity.people import NotAdmitted, give_roles, linkable, make_group, make_person, rename_group
 from runs.people.identity.providers import Claims, Provider
 from runs.people.scim.documents import (
     Comparison,
     Email,
+    GroupIn,
+    GroupOut,
     GroupRef,
     Meta,
     Operation,
@@ -22,6 +25,7 @@ from runs.people.scim.documents import (
     ScimError,
     UserIn,
     UserOut,
+    patched_group,
     patched_user,
 )
 from runs.presenting.stamps import stamp
@@ -30,7 +34,9 @@ from trainyard.formats.names import without_hidden
 
 log = structlog.get_logger(__name__)
 
-FILTERS = frozenset({"username", "externalid", "id"})
+PERSON_FILTERS = frozenset({"username", "externalid", "id"})
+GROUP_FILTERS = frozenset({"displayname", "externalid", "id"})
+M = TypeVar("M", bound=Model)
 
 
 def people_of(provider: Provider, wanted: Comparison | None) -> QuerySet[Identity]:
@@ -40,16 +46,15 @@ def people_of(provider: Provider, wanted: Comparison | None) -> QuerySet[Identit
         return found
     if wanted.attribute == "username":
         return found.filter(Q(username__iexact=wanted.value) | Q(username="", user__username__iexact=wanted.value))
+    return by_id(found, wanted)
+
+
+def by_id(rows: QuerySet[M], wanted: Comparison) -> QuerySet[M]:
+    """Return those of the rows that have the id, ours or the client's; none for what is no id."""
     if wanted.attribute == "externalid":
-        return found.filter(external_id=wanted.value) if wanted.value else found.none()
-    return found.filter(pk=int(wanted.value)) if wanted.value.isascii() and wanted.value.isdigit() else found.none()
-
-
-def get_person(provider: Provider, key: str) -> Identity:
-    found = people_of(provider, Comparison("id", key)).first() if len(key) < 19 else None
-    if found is None:
-        raise ScimError(404, f"There is no user {key[:60]!r}.")
-    return found
+        return rows.filter(external_id=wanted.value) if wanted.value else rows.none()
+    is_number = wanted.value.isascii() and wanted.value.isdigit() and len(wanted.value) < 19
+    return rows.filter(pk=int(wanted.value)) if is_number else rows.none()
 
 
 def create_person(provider: Provider, wanted: UserIn) -> Identity:
@@ -91,10 +96,6 @@ def replace_person(provider: Provider, identity: Identity, wanted: UserIn) -> Id
     return identity
 
 
-def patch_person(provider: Provider, identity: Identity, operations: list[Operation]) -> Identity:
-    return replace_person(provider, identity, patched_user(_as_written(identity), operations))
-
-
 def delete_person(provider: Provider, identity: Identity) -> None:
     """Disable the person and forget the identity. What they launched stays theirs."""
     with transaction.atomic():
@@ -127,7 +128,7 @@ def _activate(identity: Identity) -> None:
     log.info("scim.activated", user=identity.user_id)
 
 
-def as_document(identity: Identity, location: str) -> UserOut:
+def person_document(identity: Identity, location: str) -> UserOut:
     user = identity.user
     groups = ProvidedGroup.objects.filter(provider=identity.provider, group__user=user).order_by("pk")
     return UserOut(
@@ -166,15 +167,17 @@ def _apply(identity: Identity, wanted: UserIn, email: str) -> None:
         _activate(identity)
 
 
-def _as_written(identity: Identity) -> UserIn:
+def changed_person(identity: Identity, operations: list[Operation]) -> UserIn:
+    """Return the person as they would be written after the changes. Raises ScimError."""
     user = identity.user
-    return UserIn(
+    known = UserIn(
         user_name=identity.username or user.username,
         external_id=identity.external_id,
         name=PersonName(user.first_name, user.last_name),
         emails=[Email(user.email, primary=True)] if user.email else [],
         active=user.is_active,
     )
+    return patched_user(known, operations)
 
 
 def _new_user(wanted: UserIn, email: str) -> User:
@@ -199,3 +202,79 @@ def _checked_email(email: str) -> str:
     except ValidationError as error:
         raise ScimError(400, f"{email[:60]!r} is no e-mail address.", "invalidValue") from error
     return email
+
+
+# Groups. Their roles come from the settings file, and from GroupRole rows.
+
+
+def groups_of(provider: Provider, wanted: Comparison | None) -> QuerySet[ProvidedGroup]:
+    """Return the provider's groups that the filter asks for."""
+    found = ProvidedGroup.objects.filter(provider=provider.id).select_related("group").order_by("pk")
+    if wanted is None:
+        return found
+    if wanted.attribute == "displayname":
+        return found.filter(name__iexact=wanted.value)
+    return by_id(found, wanted)
+
+
+def create_group(provider: Provider, wanted: GroupIn) -> ProvidedGroup:
+    """Make the group. One that claims of sign-ins brought is the client's from now on."""
+    with transaction.atomic():
+        found = groups_of(provider, Comparison("displayname", wanted.display_name)).first()
+        if found is not None and found.is_provisioned:
+            raise ScimError(409, f"There is already a group {wanted.display_name!r}.", "uniqueness")
+        if found is None:
+            found = make_group(provider.id, wanted.display_name)
+        found.is_provisioned = True
+        found.save(update_fields=["is_provisioned"])
+        _apply_group(provider, found, wanted)
+    log.info("scim.group_created", provider=provider.id, group=found.pk)
+    return found
+
+
+def replace_group(provider: Provider, group: ProvidedGroup, wanted: GroupIn) -> ProvidedGroup:
+    """Let the group be as the document says."""
+    if groups_of(provider, Comparison("displayname", wanted.display_name)).exclude(pk=group.pk).exists():
+        raise ScimError(409, f"There is already a group {wanted.display_name!r}.", "uniqueness")
+    with transaction.atomic():
+        group.is_provisioned = True
+        _apply_group(provider, group, wanted)
+    return group
+
+
+def delete_group(provider: Provider, group: ProvidedGroup) -> None:
+    """Forget the group: its members lose the roles that it gave."""
+    with transaction.atomic():
+        group.group.delete()
+        void_handed_out()
+    log.info("scim.group_deleted", provider=provider.id)
+
+
+def group_document(group: ProvidedGroup, location: str) -> GroupOut:
+    return GroupOut(
+        id=str(group.pk),
+        display_name=group.name,
+        external_id=group.external_id,
+        members=_members(group),
+        meta=Meta("Group", str(stamp(group.created_at)), f"{location}/Groups/{group.pk}"),
+    )
+
+
+def _apply_group(provider: Provider, group: ProvidedGroup, wanted: GroupIn) -> None:
+    rename_group(group, wanted.display_name)
+    group.external_id = wanted.external_id
+    group.save(update_fields=["name", "external_id", "is_provisioned"])
+    group.group.user_set.set(users_of(provider, (one.value for one in wanted.members)))
+    give_roles(provider, group.name)
+    void_handed_out()
+
+
+def _members(group: ProvidedGroup) -> list[GroupRef]:
+    rows = Identity.objects.filter(provider=group.provider, user__groups=group.group).select_related("user")
+    return [GroupRef(str(one.pk), one.username or one.user.username) for one in rows.order_by("pk")]
+
+
+def changed_group(group: ProvidedGroup, operations: list[Operation]) -> GroupIn:
+    """Return the group as it would be written after the changes. Raises ScimError."""
+    known = GroupIn(display_name=group.name, external_id=group.external_id, members=_members(group))
+    return patched_group(known, operations)

@@ -1,1 +1,0 @@
-"""Requests of people about their own data, and of owners about their projects'."""
