@@ -120,7 +120,6 @@ def usage(request: HttpRequest, query: Query[UsageQuery]) -> UsageOut:
 
 def _queued(one: QueuedRun) -> QueuedOut:
     start = one.run.start_prediction
-    times = [datetime.fromtimestamp(each, UTC) for each in (start.at, start.low, start.high)] if start else []
     return QueuedOut(
         run=one.run.pk,
         name=one.run.name,
@@ -128,8 +127,14 @@ def _queued(one: QueuedRun) -> QueuedOut:
         project=one.run.project.name,
         priority=one.run.priority,
         reason=one.run.reason_sentence,
-        predicted_start=StartOut(**dict(zip(("at", "low", "high"), map(stamp, times), strict=True))) if start else None,
+        predicted_start=start and start_out(start.low, start.at, start.high),
     )
+
+
+def start_out(*seconds: float) -> StartOut:
+    """Return the first, the expected and the last Unix second of a start."""
+    low, at, high = (stamp(datetime.fromtimestamp(one, UTC)) for one in seconds)
+    return StartOut(at=at, low=low, high=high)
 
 
 def _limits(project: Project) -> LimitsOut:

@@ -21,7 +21,7 @@ from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.placing.admission import refused, terms_of, within
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
-from runs.placing.queue import arranged, outlook, request_of, requests_of, waiting_runs, with_times
+from runs.placing.queue import Ahead, arranged, request_of, requests_of, waiting_runs, with_times
 from runs.placing.recovering import Recovering, recovering_runs
 from runs.placing.scheduling import place
 from runs.placing.spans import Span
@@ -203,7 +203,8 @@ def predict_starts(cluster_id: str, now: datetime) -> None:
         return
     cluster = Cluster.objects.filter(pk=cluster_id).first()
     if cluster is not None:
-        _write_predictions(cluster, outlook(cluster, engine_of(cluster).capacity(cluster, now), now), now.timestamp())
+        found = Ahead(cluster, engine_of(cluster).capacity(cluster, now), now).starts()
+        _write_predictions(cluster, found, now.timestamp())
 
 
 def _write_predictions(cluster: Cluster, found: Mapping[str, Span], now: float) -> None:
