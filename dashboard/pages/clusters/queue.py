@@ -21,7 +21,17 @@ from runs.placing.policies import policy_of
 from runs.placing.queue import queue_of, requests_of, waiting_runs
 from runs.placing.spans import Span
 from runs.placing.usage import standings_of
-from runs.rights.access import Permission, Someone, can, get_cluster, get_run, nodes_of, visible_projects, visible_runs
+from runs.rights.access import (
+    Permission,
+    Someone,
+    can,
+    can_manage_cluster,
+    get_cluster,
+    get_run,
+    nodes_of,
+    visible_projects,
+    visible_runs,
+)
 from runs.rights.access.operations import machine, thing
 from trainyard.formats.figures import duration
 
@@ -66,6 +76,7 @@ def _show(request: HttpRequest, cluster: Cluster, *, status: int = 200, **contex
         "num_waiting": (num_waiting := waiting_runs(cluster).count()),
         "num_more": num_waiting - places[-1],
         "policy": policy_of(cluster.scheduling),
+        "may_save": can_manage_cluster(user, cluster),
         "shares": [(name, one, one.used / 3600) for name, one in standings if name in seen],
         "num_others": sum(name not in seen for name, _ in standings),
         "now": now.timestamp(),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import msgspec
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
@@ -13,6 +15,7 @@ from pydantic import AwareDatetime
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.schemas import Body
+from runs.life.reconcile.placing import save_queue
 from runs.models import Project
 from runs.placing.admission import parts_of
 from runs.placing.queue import QueuedRun, queue_of
@@ -42,6 +45,14 @@ class QueuedOut(Schema):
 
 class QueueOut(Schema):
     items: list[QueuedOut]
+
+
+class SavedOut(Schema):
+    at: str
+    round: dict[str, Any] = Field(description="nodes with their slots, requests of runs, policy, standings and limits")
+    live: list[Any] = Field(description="run, node and slots of what trains")
+    left_out: dict[str, dict[str, str]] = Field(description="by run and node: why a check keeps the run off it")
+    kept: dict[str, str] = Field(description="why runs wait for something else than room")
 
 
 class LimitsIn(Body):
@@ -85,6 +96,17 @@ def queue(request: HttpRequest, cluster_id: str) -> QueueOut:
     """The first thousand, of which those that you see."""
     cluster = access.get_cluster(request, cluster_id)
     return QueueOut(items=[_queued(one) for one in queue_of(actor(request), cluster, timezone.now())])
+
+
+@router.get("/clusters/{cluster_id}/queue/saved", response=SavedOut, summary="The queue, to be played elsewhere")
+@operation(machine(access.Permission.CLUSTERS_MANAGE))
+def saved(request: HttpRequest, cluster_id: str) -> dict[str, Any]:
+    """All that the next round goes by. `trainyard manage replay_queue FILE` says what it decides, and why. People, and
+    projects that you do not see, have numbers in place of names."""
+    cluster = access.get_cluster(request, cluster_id)
+    seen = set(access.visible_projects(actor(request)).values_list("name", flat=True))
+    found: dict[str, Any] = msgspec.to_builtins(save_queue(cluster, timezone.now()).without_names(seen), str_keys=True)
+    return found
 
 
 @router.get("/projects/{project_id}/limits", response=LimitsOut, summary="Its part of the clusters")

@@ -64,11 +64,11 @@ def place_vetted(requests: Sequence[Request], place: Callable[[Sequence[Request]
         vetted.answers = place(requests)
         view = View(vetted.placed, now)
     view.hold_back(vetted)
-    vetted.answers = [_explained(answer, vetted) for answer in vetted.answers]
+    vetted.answers = [explained(answer, vetted) for answer in vetted.answers]
     return vetted
 
 
-def _explained(answer: Placed | Waiting, vetted: Vetted) -> Placed | Waiting:
+def explained(answer: Placed | Waiting, vetted: Vetted) -> Placed | Waiting:
     why = vetted.sentence_for(answer.run)
     if isinstance(answer, Placed) or not why or not answer.sentence:
         return answer

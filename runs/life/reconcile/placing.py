@@ -1,5 +1,6 @@
 """Placing the queue of a cluster, under a lock on the cluster's row."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -16,15 +17,18 @@ from runs.life.preflight.rounds import record_placed
 from runs.life.preflight.vetting import Vetted, place_vetted
 from runs.life.reconcile.desired import wanted_of_placement, write_desired
 from runs.life.reconcile.listening import Listener
-from runs.life.resizing import range_words
+from runs.life.reconcile.saved import Round, SavedQueue, placed_sentence
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.placing.admission import refused, terms_of, within
+from runs.placing.admission import terms_of
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
-from runs.placing.queue import Ahead, arranged, request_of, requests_of, waiting_runs, with_times
+from runs.placing.forecasting import Hold
+from runs.placing.policies import policy_of
+from runs.placing.queue import Ahead, request_of, requests_of, waiting_runs, with_times
 from runs.placing.recovering import Recovering, recovering_runs
 from runs.placing.scheduling import place
 from runs.placing.spans import Span
+from runs.placing.usage import standings_of
 from runs.recovery.failing import Elsewhere
 from runs.serving import broadcast
 from runs.values.columns import StartPrediction
@@ -84,25 +88,41 @@ def is_claimed(cluster: Cluster, now: datetime) -> bool:
 
 
 def _answers(cluster: Cluster, now: datetime) -> Vetted:
+    return _play(cluster, now)[1]
+
+
+def _play(cluster: Cluster, now: datetime) -> tuple[Round, Vetted]:
+    """Return what a round goes by, and its answers. Where nobody waits, nothing is read."""
     recovering = Recovering(recovering_runs(cluster), now)
-    again, queue = recovering.requests, requests_of(waiting_runs(cluster))
-    if not again and not queue:
-        return Vetted([])
-    terms = terms_of(cluster, now)  # a run that has started goes on, whatever limit was reached since
-    early = refused(again, replace(terms, parts={})) | refused(queue, terms)
-    shut_out = [Waiting(run_id, sentence) for run_id, sentence in early.items()]
-    again, queue = ([one for one in requests if one.run not in early] for requests in (again, queue))
-    # A limit counts the least number of nodes: more comes by growing, one run after another.
-    queue = [replace(one, node_counts=()) if one.project in terms.parts else one for one in queue]
-    again = [within(one, terms) for one in again]
-    requests = [*again, *arranged(cluster, queue, now)]
-    if not requests:
-        return Vetted([*shut_out])
-    rooms = engine_of(cluster).capacity(cluster, now)
+    found = Round(cluster.name, cluster.scheduling, recovering.requests, requests_of(waiting_runs(cluster)))
+    if not found.again and not found.queue:
+        return found, Vetted([])
+    standings = standings_of(cluster, now, reads_used=policy_of(cluster.scheduling).reads_used)
+    found = replace(found, terms=terms_of(cluster, now), standings=standings)
+    requests, shut_out = found.admitted()
+    rooms = engine_of(cluster).capacity(cluster, now) if requests else []
     if len(requests) > 1:  # one may wait, and another pass it
         requests, rooms = with_times(cluster, requests, rooms, now)
     vetted = place_vetted(requests, lambda ones: place(cluster.name, ones, rooms), now)
-    return replace(vetted, answers=[*recovering.checked(vetted.answers), *shut_out])
+    lasts = {one.run: one.lasts_s for one in requests if one.lasts_s is not None}
+    answers = [*recovering.checked(vetted.answers), *shut_out]
+    return replace(found, rooms=rooms, lasts=lasts), replace(vetted, answers=answers)
+
+
+def save_queue(cluster: Cluster, now: datetime) -> SavedQueue:
+    """Return the round that would be played now as plain values."""
+    found, vetted = _play(cluster, now)
+    held = set(HeldSlot.objects.filter(node__cluster=cluster).values_list("placement__attempt__run", "node", "index"))
+    live = [Hold(run, node, number) for (run, node), number in Counter((run, node) for run, node, _ in held).items()]
+    found = replace(found, rooms=found.rooms or engine_of(cluster).capacity(cluster, now))
+    saved = SavedQueue(now.isoformat(), found, live, vetted.left_out)
+    plain = {one.run: one for one in saved.decided()}
+    kept = {
+        one.run: one.sentence or "Waiting until it is to start again."
+        for one in vetted.answers
+        if isinstance(one, Waiting) and one.sentence != getattr(plain[one.run], "sentence", None)
+    }
+    return replace(saved, kept=kept)
 
 
 def _write(placed: Placed, left_out: str = "") -> list[Placement]:
@@ -112,10 +132,9 @@ def _write(placed: Placed, left_out: str = "") -> list[Placement]:
         with transaction.atomic():
             run = Run.objects.get(pk=placed.run)
             attempt, placements = _make_attempt(run, placed)
-            names = listed([placement.node.name for placement in placements])
-            of_range = range_words(run.node_counts, len(placements))
-            sentence = f"Placed on {names}.{of_range}{_without_folder(run, attempt, placements)}"
-            sentence = f"{sentence} Left out: {left_out}" if left_out else sentence
+            names = [placement.node.name for placement in placements]
+            without = _without_folder(run, attempt, placements)
+            sentence = placed_sentence(names, run.node_counts, without=without, left_out=left_out)
             run.move_to(Status.SCHEDULED, code="placed", sentence=sentence, attempt=attempt)
     except (StaleStatus, IntegrityError, ValueError, Run.DoesNotExist) as error:
         log.info("place.overtaken", run=placed.run, error=str(error))

@@ -91,6 +91,18 @@ def test_runs_of_others_are_counted_and_not_shown(cast: Cast, mate: Api) -> None
     assert [(one["run"], one["place"]) for one in items] == [(own.pk, 2)]
 
 
+def test_whoever_manages_a_cluster_saves_its_queue(cast: Cast, owner: Api, mate: Api, outsider: Api) -> None:
+    Project.objects.create(name="hidden", slots=3)
+    make_node(cast.cluster, "node-a", slots=1)
+    run = waiting(cast, "secret-name")
+    answer = owner("GET", "/clusters/local/queue/saved")
+    found = answer.json()
+    assert answer.status_code == 200 and [one["run"] for one in found["round"]["queue"]] == [run.pk]
+    assert found["round"]["rooms"][0]["name"] == "node-a" and "secret-name" not in answer.text
+    assert mate("GET", "/clusters/local/queue/saved").status_code == 403
+    assert outsider("GET", "/clusters/local/queue/saved").status_code == 404
+
+
 def test_a_priority_moves_a_run_and_is_told(cast: Cast, mate: Api, viewer: Api) -> None:
     waiting(cast, "first")
     second = waiting(cast, "second")
