@@ -72,7 +72,7 @@ class LimitsOut(LimitsIn):
 class UsageQuery(Schema):
     since: AwareDatetime | None = Field(None, alias="from", description="30 days ago by default")
     until: AwareDatetime | None = Field(None, alias="to", description="now by default")
-    by: By = "project"
+    by: By = Field("project", description="week: `2026-W48`, of ISO 8601 in UTC, the newest first")
 
 
 class UsedOut(Schema):
@@ -124,7 +124,7 @@ def set_limits(request: HttpRequest, project_id: str, body: LimitsIn) -> LimitsO
     return _limits(actions.set_limits(actor=user, project=project, **body.dict()))
 
 
-@router.get("/usage", response=UsageOut, summary="Slots that were used, by project, person or cluster")
+@router.get("/usage", response=UsageOut, summary="Slots that were used, by project, person, cluster or week")
 @operation(lists(access.Permission.RUNS_READ))
 def usage(request: HttpRequest, query: Query[UsageQuery]) -> UsageOut:
     """Of the runs that you see. Example: `?from=2026-01-01T00:00:00Z&by=person`"""
