@@ -1,7 +1,6 @@
 """Estimates of a spec's cost and start on the clusters where the person who asks could launch it: nothing is
 written."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -42,10 +41,6 @@ class Smaller(NamedTuple):
     changes: JsonObject
     num_ranks: int
     starts: Span
-
-    @property
-    def fields_json(self) -> str:
-        return json.dumps(self.changes)
 
 
 class Start(NamedTuple):

@@ -107,6 +107,12 @@ def with_times(
     return timed, with_ends(cluster, rooms, ends_of(cluster, now, history))
 
 
+def holds_of(cluster: Cluster) -> list[Hold]:
+    held = HeldSlot.objects.filter(node__cluster=cluster).values_list("node", "placement__attempt__run", "index")
+    slots = Counter((node, run) for node, run, _ in set(held))
+    return [Hold(run, node, number) for (node, run), number in slots.items()]
+
+
 class Ahead:
     """A cluster's queue as it is now, read once. ``rooms``: what the cluster's engine has free."""
 
@@ -115,15 +121,12 @@ class Ahead:
         self._queue, self._terms = requests_of(waiting_runs(cluster)), terms_of(cluster, now)
         self.history = History(cluster, now)
         self._ends = ends_of(cluster, now, self.history)
-        held = HeldSlot.objects.filter(node__cluster=cluster).values_list("node", "placement__attempt__run", "index")
-        slots = Counter((node, run) for node, run, _ in set(held))
-        self._holds = [Hold(run, node, number) for (node, run), number in slots.items()]
 
     def starts(self, own: Request | None = None, lasts: Span | None = None) -> dict[str, Span]:
         """Return in how many seconds each run of the queue is expected to start, where somebody can say. ``own`` is one
         that would be submitted now, and goes on for as long as ``lasts``."""
         requests = self._arranged(own)[:MAX_TIMED]
-        return starts(requests, self._rooms, self._holds, self._ends | self._lasts(requests, lasts))
+        return starts(requests, self._rooms, holds_of(self._cluster), self._ends | self._lasts(requests, lasts))
 
     def prospect(self, own: Request, lasts: Span | None = None) -> tuple[Placed | Waiting, Span | None]:
         """Return where a run would start that was submitted now, else why and how long it would wait, if known."""
@@ -143,6 +146,25 @@ class Ahead:
 
     def _lasts(self, requests: Sequence[Request], own: Span | None) -> dict[str, Span]:
         return lasts_of(requests, self.history) | ({NEW: own} if own else {})
+
+
+def priority_beside(cluster: Cluster, run: str, other: str, now: datetime) -> int | None:
+    """Return the priority nearest to its own with which the run comes before the other, or behind it where it is before
+    it now. None where there is none, or one of them does not wait."""
+    requests = requests_of(waiting_runs(cluster).order_by("created_at", "pk"))
+    known = {one.run: one.priority for one in requests}
+    if run not in known or other not in known:
+        return None
+
+    def is_before(priority: int) -> bool:
+        changed = (replace(one, priority=priority) if one.run == run else one for one in requests)
+        order = [one.run for one in arranged(cluster, sorted(changed, key=lambda one: -one.priority), now)]
+        return order.index(run) < order.index(other)
+
+    own, was_before = known[run], is_before(known[run])
+    near = {min(max(one + step, 0), 100) for one in known.values() for step in (-1, 0, 1)} - {own}
+    ways = sorted((one for one in near if (one < own) == was_before), key=lambda one: abs(one - own))
+    return next((one for one in ways if is_before(one) != was_before), None)
 
 
 class QueuedRun(NamedTuple):

@@ -1,4 +1,4 @@
-"""Use of slots by project, person, cluster or week: what was held, what of it trained nothing, its energy and its price."""
+"""Use of slots by project, person, cluster or week: what was held, what of it trained nothing, energy and price."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime

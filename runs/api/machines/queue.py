@@ -47,14 +47,6 @@ class QueueOut(Schema):
     items: list[QueuedOut]
 
 
-class SavedOut(Schema):
-    at: str
-    round: dict[str, Any] = Field(description="nodes with their slots, requests of runs, policy, standings and limits")
-    live: list[Any] = Field(description="run, node and slots of what trains")
-    left_out: dict[str, dict[str, str]] = Field(description="by run and node: why a check keeps the run off it")
-    kept: dict[str, str] = Field(description="why runs wait for something else than room")
-
-
 class LimitsIn(Body):
     slots: int | None = Field(None, description="that it may hold at once, over all clusters; null: no limit")
     guaranteed_slots: int = Field(0, description="of each cluster; others have them while it does not want them")
@@ -98,11 +90,11 @@ def queue(request: HttpRequest, cluster_id: str) -> QueueOut:
     return QueueOut(items=[_queued(one) for one in queue_of(actor(request), cluster, timezone.now())])
 
 
-@router.get("/clusters/{cluster_id}/queue/saved", response=SavedOut, summary="The queue, to be played elsewhere")
+@router.get("/clusters/{cluster_id}/queue/saved", response=dict[str, Any], summary="The queue, to be played elsewhere")
 @operation(machine(access.Permission.CLUSTERS_MANAGE))
 def saved(request: HttpRequest, cluster_id: str) -> dict[str, Any]:
-    """All that the next round goes by. `trainyard manage replay_queue FILE` says what it decides, and why. People, and
-    projects that you do not see, have numbers in place of names."""
+    """All that the next round goes by. `trainyard manage replay_queue FILE` says what it decides, and why. People are
+    numbers, and so are projects that you do not see."""
     cluster = access.get_cluster(request, cluster_id)
     seen = set(access.visible_projects(actor(request)).values_list("name", flat=True))
     found: dict[str, Any] = msgspec.to_builtins(save_queue(cluster, timezone.now()).without_names(seen), str_keys=True)

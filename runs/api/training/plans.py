@@ -7,11 +7,10 @@ from django.utils import timezone
 from ninja import Body as InBody
 from ninja import Field, Query, Schema
 
-from runs.actions.estimates import Start, plans_of, shown_run
+from runs.actions.estimates import plans_of, shown_run
 from runs.api.auth import Resource, actor
 from runs.api.machines.queue import StartOut, start_out
 from runs.api.openapi import SPEC, body_of
-from runs.placing.fitting import Waiting
 from runs.presenting.measured import measured_of
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_run
@@ -43,18 +42,14 @@ class SmallerOut(Schema):
     in_s: float
 
 
-class ProspectOut(Schema):
-    reason: str = Field(description="why it would wait; empty: it would start at once, on `nodes`")
-    predicted_start: StartOut | None = Field(description="of a run that would wait; null where nobody can say")
-    smaller: list[SmallerOut] = Field(description="half and a quarter of its data-parallel ranks, if they start sooner")
-
-
 class PlansOut(Schema):
     estimate: dict[str, Any]
     proposals: list[ProposalOut]
     nodes: list[str] = Field(description="for which it was worked out, in the order of the ranks")
     rates: RatesOut
-    start: ProspectOut
+    reason: str = Field(description="why it would wait; empty: it would start at once, on `nodes`")
+    predicted_start: StartOut | None = Field(description="of a run that would wait; null where nobody can say")
+    smaller: list[SmallerOut] = Field(description="half and a quarter of its data-parallel ranks, if they start sooner")
 
 
 class RunPlanOut(Schema):
@@ -71,7 +66,7 @@ def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQ
     "task": {"recipe": "language-model"}}`"""
     user = actor(request)
     found = plans_of(user, document, count=query.count, now=timezone.now())
-    known = found.costs.known
+    known, start = found.costs.known, found.start
     return PlansOut(
         estimate=dict(found.costs.estimate.as_document()),
         proposals=[
@@ -80,7 +75,9 @@ def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQ
         ],
         nodes=[node.name for node in found.nodes],
         rates=RatesOut(is_measured=known.rates.is_measured, run=shown_run(user, known) or None, at=stamp(known.at)),
-        start=_prospect(found.start),
+        reason=getattr(start.answer, "sentence", ""),
+        predicted_start=start.at and start_out(*start.at[:3]),
+        smaller=[SmallerOut(changes=one, ranks=ranks, in_s=at.expected) for one, ranks, at in start.smaller],
     )
 
 
@@ -92,9 +89,3 @@ def show(request: HttpRequest, run_id: str) -> RunPlanOut:
     run = get_run(request, run_id)
     measured = measured_of(run)
     return RunPlanOut(predicted=run.estimate, measured=None if measured is None else dict(measured))
-
-
-def _prospect(found: Start) -> ProspectOut:
-    reason = found.answer.sentence if isinstance(found.answer, Waiting) else ""
-    smaller = [SmallerOut(changes=one.changes, ranks=one.num_ranks, in_s=one.starts.expected) for one in found.smaller]
-    return ProspectOut(reason=reason, predicted_start=found.at and start_out(*found.at[:3]), smaller=smaller)

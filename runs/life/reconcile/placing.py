@@ -1,6 +1,5 @@
 """Placing the queue of a cluster, under a lock on the cluster's row."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -22,9 +21,8 @@ from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.placing.admission import terms_of
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
-from runs.placing.forecasting import Hold
 from runs.placing.policies import policy_of
-from runs.placing.queue import Ahead, request_of, requests_of, waiting_runs, with_times
+from runs.placing.queue import Ahead, holds_of, request_of, requests_of, waiting_runs, with_times
 from runs.placing.recovering import Recovering, recovering_runs
 from runs.placing.scheduling import place
 from runs.placing.spans import Span
@@ -51,11 +49,11 @@ def schedule(cluster_id: str, now: datetime) -> None:
     if cluster is None:
         return
     placed: list[Placement] = []
-    vetted = _answers(cluster, now)  # outside the lock: most rounds place nothing
+    _, vetted = _play(cluster, now)  # outside the lock: most rounds place nothing
     if any(isinstance(answer, Placed) for answer in vetted.answers):
         with transaction.atomic():
             Cluster.objects.select_for_update().get(pk=cluster_id)
-            vetted = _answers(cluster, now)
+            _, vetted = _play(cluster, now)
             for answer in vetted.answers:
                 if isinstance(answer, Placed):
                     placed += _write(answer, vetted.sentence_for(answer.run))
@@ -78,17 +76,13 @@ def elsewhere(attempt: Attempt, placements: Sequence[Placement], excluded: froze
 
 def claimant(cluster: Cluster, now: datetime) -> str | None:
     """Return the run that waits for room first; None where nobody does."""
-    waiting = (answer for answer in _answers(cluster, now).answers if isinstance(answer, Waiting) and answer.has_claim)
+    waiting = (answer for answer in _play(cluster, now)[1].answers if isinstance(answer, Waiting) and answer.has_claim)
     return next((answer.run for answer in waiting), None)
 
 
 def is_claimed(cluster: Cluster, now: datetime) -> bool:
     """Return whether somebody waits for free slots of the cluster, or is about to get some."""
-    return any(isinstance(answer, Placed) or answer.has_claim for answer in _answers(cluster, now).answers)
-
-
-def _answers(cluster: Cluster, now: datetime) -> Vetted:
-    return _play(cluster, now)[1]
+    return any(isinstance(answer, Placed) or answer.has_claim for answer in _play(cluster, now)[1].answers)
 
 
 def _play(cluster: Cluster, now: datetime) -> tuple[Round, Vetted]:
@@ -112,10 +106,8 @@ def _play(cluster: Cluster, now: datetime) -> tuple[Round, Vetted]:
 def save_queue(cluster: Cluster, now: datetime) -> SavedQueue:
     """Return the round that would be played now as plain values."""
     found, vetted = _play(cluster, now)
-    held = set(HeldSlot.objects.filter(node__cluster=cluster).values_list("placement__attempt__run", "node", "index"))
-    live = [Hold(run, node, number) for (run, node), number in Counter((run, node) for run, node, _ in held).items()]
     found = replace(found, rooms=found.rooms or engine_of(cluster).capacity(cluster, now))
-    saved = SavedQueue(now.isoformat(), found, live, vetted.left_out)
+    saved = SavedQueue(now.isoformat(), found, holds_of(cluster), vetted.left_out)
     plain = {one.run: one for one in saved.decided()}
     kept = {
         one.run: one.sentence or "Waiting until it is to start again."

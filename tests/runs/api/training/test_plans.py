@@ -40,15 +40,17 @@ def test_a_spec_is_planned_and_nothing_is_written(mate: Api, nodes: list[Node]) 
 def test_a_plan_says_when_it_would_start_and_what_a_smaller_shape_gains(
     mate: Api, cast: Cast, nodes: list[Node]
 ) -> None:
-    start = mate("POST", "/plans", spec(resources={"nodes": 2})).json()["start"]
-    assert start == {"reason": "", "predicted_start": None, "smaller": []}
+    def start() -> tuple[Any, ...]:
+        answer = mate("POST", "/plans", spec(resources={"nodes": 2})).json()
+        return answer["reason"], answer["predicted_start"], answer["smaller"]
+
+    assert start() == ("", None, [])
     run = make_run(cast, status=Status.RUNNING, limit_s=3_660.0, num_nodes=1, slots_per_node=2)
     make_attempt(run, nodes[:1], ranks=2)
-    start = mate("POST", "/plans", spec(resources={"nodes": 2})).json()["start"]
-    assert start["reason"].startswith("Waiting for 1 more node with 1 free CPU slot")
-    times = start["predicted_start"]
+    reason, times, smaller = start()
+    assert reason.startswith("Waiting for 1 more node with 1 free CPU slot")
     assert times["low"] <= times["at"] <= times["high"]
-    assert start["smaller"] == [{"changes": {"resources.nodes": 1}, "ranks": 1, "in_s": 0.0}]
+    assert smaller == [{"changes": {"resources.nodes": 1}, "ranks": 1, "in_s": 0.0}]
 
 
 def test_no_more_proposals_come_than_were_asked_for(mate: Api, nodes: list[Node]) -> None:
