@@ -1,5 +1,4 @@
-"""Estimates of a spec's cost and start on the clusters where the person who asks could launch it: nothing is
-written."""
+"""Estimates of a spec's cost and start, on clusters where the person could launch it: nothing is written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,8 +34,7 @@ class Plans:
 
 
 class Smaller(NamedTuple):
-    """The spec with fewer copies of the model, which starts sooner. ``changes`` are as overrides take them, ``starts``
-    is in seconds."""
+    """The spec with fewer copies of the model. ``changes`` are as overrides take them, ``starts`` is in seconds."""
 
     changes: JsonObject
     num_ranks: int
@@ -44,8 +42,7 @@ class Smaller(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where a run would start if it were submitted ``now``, else why it would wait, and for how many seconds where
-    somebody can say."""
+    """Where a run would start that was submitted ``now``, else why, and for how many seconds, it would wait."""
 
     answer: Placed | Waiting
     starts: Span | None

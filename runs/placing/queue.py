@@ -123,8 +123,7 @@ class Ahead:
         self._ends = ends_of(cluster, now, self.history)
 
     def starts(self, own: Request | None = None, lasts: Span | None = None) -> dict[str, Span]:
-        """Return in how many seconds each run of the queue is expected to start, where somebody can say. ``own`` is one
-        that would be submitted now, and goes on for as long as ``lasts``."""
+        """Return in how many seconds each run is expected to start, where known. ``own`` would be submitted now."""
         requests = self._arranged(own)[:MAX_TIMED]
         return starts(requests, self._rooms, holds_of(self._cluster), self._ends | self._lasts(requests, lasts))
 
