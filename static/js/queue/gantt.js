@@ -24,8 +24,8 @@ export function mount(element) {
   }
   function draw() {
     const view = need(element, ".gantt-view");
-    set(view, "x", `${(-100 * from) / part}%`);
-    set(view, "width", `${100 / part}%`);
+    set(view, "x", `${((-100 * from) / part).toFixed(2)}%`);
+    set(view, "width", `${(100 / part).toFixed(2)}%`);
     const width = need(element, ".gantt-time").getBoundingClientRect().width;
     const least = (WIDTH * part * 2 * SIDE_S) / Math.max(width, WIDTH);
     const step = TICKS_S.find((one) => one >= least) ?? TICKS_S[TICKS_S.length - 1];
@@ -66,10 +66,11 @@ export function mount(element) {
   // A bar that has the focus comes into view.
   /** @param {Event} event */
   function onFocus(event) {
-    const bar = around(event, ".gantt-bar")?.querySelector("rect");
+    const bar = around(event, ".gantt-bar")?.getBoundingClientRect();
     if (!bar) return;
-    const at = Number.parseFloat(bar.getAttribute("x") ?? "") / 100;
-    if (at < from || at > from + part) show(at - part / 4, part);
+    const box = need(element, ".gantt-time").getBoundingClientRect();
+    const middle = (bar.left + bar.right) / 2;
+    if (bar.right < box.left || bar.left > box.right) show(from + ((middle - box.left) / box.width - 0.5) * part, part);
   }
 
   const changes = new MutationObserver(draw); // the drawing is patched while one looks at it
