@@ -51,7 +51,8 @@ class Start(NamedTuple):
 
     @property
     def at(self) -> Span | None:
-        return self.starts and Span(*(self.now + one for one in self.starts[:3]))
+        at = self.starts
+        return at and Span(self.now + at.low, self.now + at.expected, self.now + at.high)
 
 
 def start_of(user: Someone, spec: Spec, cluster: Cluster, nodes: Sequence[Node], now: datetime) -> Start:

@@ -53,7 +53,7 @@ def lasts_of(requests: Sequence[Request], history: History) -> dict[str, Span]:
     """Return how long each of the requests is expected to hold its slots, where somebody can say."""
     own = {one.run: one for one in requests}
     rows = Run.objects.filter(pk__in=own).values_list("pk", "name", "planned_s", "limit_s")
-    found = {run: history.lasting(own[run], *known) for run, *known in rows}
+    found = {run: history.lasting(own[run], name, planned, limit) for run, name, planned, limit in rows}
     return {run: span for run, span in found.items() if span}
 
 

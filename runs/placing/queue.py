@@ -136,7 +136,8 @@ class Ahead:
         timed = [replace(one, lasts_s=known[one.run].high) if one.run in known else one for one in requests]
         rooms = with_ends(self._cluster, self._rooms, self._ends)
         answer = place(self._cluster.name, timed, rooms)[requests.index(own)]
-        return answer, None if isinstance(answer, Placed) else self.starts(own, lasts).get(own.run)
+        found = None if isinstance(answer, Placed) else self.starts(own, lasts).get(own.run)
+        return answer, found if found and found.expected else None  # plays let runs pass one that nobody can tell about
 
     def _arranged(self, own: Request | None) -> list[Request]:
         requests = [*self._queue, own] if own else self._queue
@@ -161,9 +162,9 @@ def priority_beside(cluster: Cluster, run: str, other: str, now: datetime) -> in
         return order.index(run) < order.index(other)
 
     own, was_before = known[run], is_before(known[run])
-    near = {min(max(one + step, 0), 100) for one in known.values() for step in (-1, 0, 1)} - {own}
-    ways = sorted((one for one in near if (one < own) == was_before), key=lambda one: abs(one - own))
-    return next((one for one in ways if is_before(one) != was_before), None)
+    near = {one + step for one in known.values() for step in (-1, 0, 1)} & {*range(101)} - {own}
+    ways = sorted(near, key=lambda one: abs(one - own))
+    return next((one for one in ways if (one < own) == was_before and is_before(one) != was_before), None)
 
 
 class QueuedRun(NamedTuple):

@@ -52,9 +52,8 @@ def usage_of(user: Someone, start: datetime, end: datetime, by: By, now: datetim
             idle_s, spent = before.idle_seconds + slot_s * idle.get(run_id, 0.0), before.energy_joules + slot_s * energy
             is_all = before.is_measured and is_measured
             found[name] = Used(name, before.slot_seconds + slot_s, idle_s, spent, is_all, cost)
-    if by == "week":
-        return sorted(found.values(), reverse=True)
-    return sorted(found.values(), key=lambda one: (-one.slot_seconds, one.name))
+    most_first = sorted(found.values(), key=lambda one: (-one.slot_seconds, one.name))
+    return sorted(most_first, reverse=True) if by == "week" else most_first
 
 
 def _named(one: Use, by: By) -> Iterator[tuple[str, float]]:

@@ -129,9 +129,9 @@ def _over_time(user: Someone, cluster: Cluster, waiting: list[Run], now: datetim
     lasts = lasts_of(requests_of(waiting_runs(cluster).filter(pk__in=[run.pk for run in waiting])), history)
     for line, run in enumerate(waiting[:MOST_DRAWN]):
         if start := run.start_prediction:
-            span = Span(*(max(0, one - now.timestamp()) for one in (start.low, start.at, start.high)))
-            parts = _parts(("fade-in", *span[:2]), *_until(span.expected, lasts.get(run.pk, UNKNOWN)))
-            words = f"{run.name}: waits, expected to start {_about(span, now)}"
+            low, at, high = (max(0, one - now.timestamp()) for one in (start.low, start.at, start.high))
+            parts = _parts(("fade-in", low, at), *_until(at, lasts.get(run.pk, UNKNOWN)))
+            words = f"{run.name}: waits, expected to start {_about(Span(low, at, high), now)}"
             bars.append(Bar(run, words, colours[run.pk] + 1, top + 1, LINE - 2, parts))
             bands[run.pk] = Band("" if line else "Waiting", 0, top, LINE)
             top += LINE

@@ -141,7 +141,7 @@ def _queued(one: QueuedRun) -> QueuedOut:
         project=one.run.project.name,
         priority=one.run.priority,
         reason=one.run.reason_sentence,
-        predicted_start=start and start_out(start.low, start.at, start.high),
+        predicted_start=start_out(start.low, start.at, start.high) if start else None,
     )
 
 

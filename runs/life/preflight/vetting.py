@@ -60,7 +60,7 @@ def place_vetted(requests: Sequence[Request], place: Callable[[Sequence[Request]
             break
         for run_id, problems in found.items():
             vetted.left_out.setdefault(run_id, {}).update(problems)
-        requests = [replace(one, excluded=one.excluded | found.get(one.run, {}).keys()) for one in requests]
+        requests = [replace(one, excluded=one.excluded.union(found.get(one.run, ()))) for one in requests]
         vetted.answers = place(requests)
         view = View(vetted.placed, now)
     view.hold_back(vetted)

@@ -53,7 +53,7 @@ class SavedQueue:
         """Play the round: return its placements and reasons to wait."""
         requests, shut_out = self.round.admitted()
         for number, one in enumerate(requests):
-            excluded = one.excluded | self.left_out.get(one.run, {}).keys()
+            excluded = one.excluded.union(self.left_out.get(one.run, ()))
             requests[number] = replace(one, lasts_s=self.round.lasts.get(one.run), excluded=excluded)
         placed = place(self.round.cluster, requests, self.round.rooms)
         answers = [*(explained(one, Vetted(placed, self.left_out)) for one in placed), *shut_out]
@@ -63,10 +63,10 @@ class SavedQueue:
         """Say what was decided about a run, as its history does."""
         if isinstance(answer, Waiting):
             return answer.sentence
-        names = {room.node: room.name for room in self.round.rooms}
+        names, left_out = {room.node: room.name for room in self.round.rooms}, Vetted([], self.left_out)
         request = next(one for one in (*self.round.again, *self.round.queue) if one.run == answer.run)
-        left_out = Vetted([], self.left_out).sentence_for(answer.run)
-        return placed_sentence([names[part.node] for part in answer.parts], request.node_counts, left_out=left_out)
+        nodes, why = [names[part.node] for part in answer.parts], left_out.sentence_for(answer.run)
+        return placed_sentence(nodes, request.node_counts, left_out=why)
 
     def without_names(self, seen: Collection[str]) -> "SavedQueue":
         """Return it with numbers in place of projects that are not among the ``seen``."""
