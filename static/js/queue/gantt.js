@@ -35,7 +35,7 @@ export function mount(element) {
       at <= ((from + part) * 2 - 1) * SIDE_S;
       at += step
     )
-      if (Math.abs(at) < SIDE_S) ticks.push(tick(at));
+      if (Math.abs(((at / SIDE_S + 1) / 2 - from) / part - 0.5) * width < width / 2 - WIDTH / 3) ticks.push(tick(at));
     const host = need(element, ".gantt-ticks");
     if (host.innerHTML !== ticks.join("")) host.innerHTML = ticks.join("");
     changes.takeRecords();
