@@ -21,17 +21,8 @@ from runs.placing.policies import policy_of
 from runs.placing.queue import priority_beside, queue_of, requests_of, waiting_runs
 from runs.placing.spans import Span
 from runs.placing.usage import standings_of
-from runs.rights.access import (
-    Permission,
-    Someone,
-    can,
-    can_manage_cluster,
-    get_cluster,
-    get_run,
-    nodes_of,
-    visible_projects,
-    visible_runs,
-)
+from runs.rights import access
+from runs.rights.access import Permission, Someone, can, get_cluster, get_run, nodes_of, visible_projects, visible_runs
 from runs.rights.access.operations import machine, thing
 from trainyard.formats.figures import duration
 from trainyard.formats.words import listed
@@ -85,7 +76,7 @@ def _show(request: HttpRequest, cluster: Cluster, *, status: int = 200, **contex
         "num_waiting": (num_waiting := waiting_runs(cluster).count()),
         "num_more": num_waiting - places[-1],
         "policy": policy_of(cluster.scheduling),
-        "may_save": can_manage_cluster(user, cluster),
+        "may_save": access.can_manage_cluster(user, cluster),
         "shares": [(name, one, one.used / 3600) for name, one in standings if name in seen],
         "num_others": sum(name not in seen for name, _ in standings),
         "now": now.timestamp(),
@@ -158,7 +149,8 @@ def _held(user: Someone, ends: Mapping[str, Span], bands: Mapping[str, Band], no
         free = (one for one in range(band.slots - wide + 1) if min(lanes[one : one + wide]) >= end)
         first = own[0] if own else next(free, 0)
         lanes[first : first + wide] = [begin] * wide
-        which = f"slot{'s'[: wide > 1]} {listed([str(one) for one in own])}" if own else f"{wide} of {band.slots} slots"
+        which = listed([str(one) for one in own], at_most=16)
+        which = f"slot{'s'[: wide > 1]} {which}" if own else f"{wide} of {band.slots} slots"
         words = f"{run.name if run else ANOTHER}: {which} of {band.name}, {duration(end - begin)}, measured from "
         words += _utc(created_at.timestamp()) + (f" to {_utc(ended_at.timestamp())}" if ended_at else "")
         parts = [("past" if ended_at else "live", begin, end)]

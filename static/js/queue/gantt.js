@@ -1,5 +1,5 @@
-// The drawing of a queue over time: zoom and shift by buttons, keys and the wheel with Ctrl; says exactly what the bar is
-// that one points at or that has the focus.
+// The drawing of a queue over time: zoom and shift by buttons, keys and the wheel with Ctrl. It says exactly what the
+// bar is that one points at or that has the focus.
 import { mount as mountParts } from "../launch/mesh.js";
 import { around, need } from "../shared/dom.js";
 import { duration } from "../shared/format.js";

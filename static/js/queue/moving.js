@@ -1,5 +1,5 @@
-// Rows of a queue: one that is dragged onto another, or moved by Alt with an arrow, gets the priority that brings it past
-// that one, through the form of its row.
+// Rows of a queue: one that is dragged onto another, or moved by Alt with an arrow, gets the priority that brings it
+// past that one, through the form of its row.
 import { around, seek } from "../shared/dom.js";
 
 /** @param {HTMLElement} element */
