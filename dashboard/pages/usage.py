@@ -1,4 +1,4 @@
-"""Use of slots by project, person or cluster, of the runs that a person sees: as a page and as CSV."""
+"""Use of slots by project, person, cluster or week, of the runs that a person sees: as a page and as CSV."""
 
 from datetime import timedelta
 from typing import get_args
@@ -26,6 +26,6 @@ def usage(request: HttpRequest) -> HttpResponse:
         headers = {**named, "Cache-Control": "no-store"}
         return HttpResponse(csv_text([by, *Used._fields[1:]], rows), "text/csv; charset=utf-8", headers=headers)
     shown = [(one, one.slot_seconds / 3600, one.idle_seconds / 3600, one.energy_joules / 3.6e6) for one in rows]
-    shares = {"rows": shown, "most": rows and rows[0].slot_seconds}
+    shares = {"rows": shown, "most": max((one.slot_seconds for one in rows), default=0)}
     chosen = {"days": days, "by": by, "periods": PERIODS, "choices": get_args(By)}
     return show(request, "usage/usage.html", {**shares, **chosen})

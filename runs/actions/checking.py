@@ -2,21 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
 from runs.actions.continuing import origin_problems
 from runs.actions.queueing import why_not_so_high, why_too_long
-from runs.engines import engine_of
 from runs.inputs.datasets import resolve
 from runs.models import Cluster, CodeBundle, Node, Project, User
-from runs.placing.fitting import Placed
-from runs.placing.planning import MAX_RANKS, Costs, KnownRates, costs, likely_nodes, runs_containers
-from runs.placing.queue import forecast
+from runs.placing.planning import runs_containers
 from runs.rights import access
 from runs.rights.secrets.delivery import credentials_missing, missing_in
-from trainyard.spec import Problem, RecipeSpec, ScriptSpec, Spec, SpecError, check_fits, check_room, parse_spec
+from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, check_room, parse_spec
 from trainyard.spec.problems import show
 from trainyard.spec.sections.container import SECTION as CONTAINER
 from trainyard.spec.sections.environment import has_container
@@ -161,49 +157,3 @@ def _container_problems(spec: Spec, cluster: Cluster, nodes: Sequence[Node], pac
 
 
 # Estimates of a spec's cost on the clusters where the person who asks could launch it.
-
-
-@dataclass(frozen=True)
-class Plans:
-    """``nodes`` are those that it was worked out for: where it would start now, or would if they were idle."""
-
-    nodes: list[Node]
-    costs: Costs
-
-
-def plans_of(user: access.Someone, document: Any, *, count: int, now: datetime) -> Plans:
-    """Raises SpecError for what is wrong with the spec, or cannot be planned, NotFound for its project, and Forbidden
-    for a token without the scope to see it."""
-    spec = parse_launch(user, document)
-    if not isinstance(spec, RecipeSpec):
-        raise SpecError([Problem("task", "is nothing that the planner knows: it plans the recipes that train")])
-    if spec.world_size() > MAX_RANKS:
-        raise SpecError([Problem("resources", f"{spec.world_size():,} ranks are more than are planned: {MAX_RANKS:,}")])
-    project = access.project_by_name(user, spec.project)
-    access.require(user, project, access.Permission.PROJECTS_READ)
-    cluster = cluster_of(user, project, spec)
-    filled = resolve(spec, project, cluster)
-    assert isinstance(filled, RecipeSpec), "a dataset changes no recipe"
-    nodes = _planned_on(filled, cluster, now)
-    try:
-        return Plans(nodes, costs(filled, cluster, nodes, num_proposals=count))
-    except ValueError as error:
-        raise SpecError([Problem("", f"cannot be planned: {error}")]) from None
-
-
-def shown_run(user: access.Someone, known: KnownRates) -> str:
-    """Return the benchmark whose rates these are; empty where the person does not see it, or nobody has measured."""
-    return known.run_id if known.run_id and access.visible_runs(user).filter(pk=known.run_id).exists() else ""
-
-
-def _planned_on(spec: RecipeSpec, cluster: Cluster, now: datetime) -> list[Node]:
-    nodes = {node.pk: node for node in _nodes(cluster)}
-    if problems := check_fits(spec, nodes.values()):
-        raise SpecError(problems)
-    answer = forecast(cluster, spec.resolved(), engine_of(cluster).capacity(cluster, now), now)
-    if isinstance(answer, Placed):
-        return [nodes[part.node] for part in answer.parts]
-    chosen = likely_nodes(spec, list(nodes.values()))
-    if not chosen:
-        raise SpecError([Problem("cluster", f"{cluster.name} has no nodes yet, for which to plan")])
-    return chosen

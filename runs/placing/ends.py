@@ -42,15 +42,19 @@ class History:
         named = span_of(self._alike.get((project, name, size), ()), elapsed)
         return named or span_of(self._alike.get((project, f"person {person}", size), ()), elapsed)
 
+    def lasting(self, request: Request, name: str, planned_s: float | None, limit_s: float | None) -> Span | None:
+        """Return how long a run that has not started is expected to hold its slots; None where nobody can say."""
+        if (span := self.of(request.project, name, request.person, request.whole_slots)) or not planned_s:
+            return span or (same(limit_s, low=0.1) if limit_s else None)
+        return same(planned_s, low=0.5, high=2.0)
+
 
 def lasts_of(requests: Sequence[Request], history: History) -> dict[str, Span]:
     """Return how long each of the requests is expected to hold its slots, where somebody can say."""
-    own, known = {one.run: one for one in requests}, {}
-    for run, name, planned, limit in Run.objects.filter(pk__in=own).values_list("pk", "name", "planned_s", "limit_s"):
-        span = history.of(own[run].project, name, own[run].person, own[run].whole_slots)
-        if span or planned or limit:
-            known[run] = span or (same(planned, low=0.5, high=2.0) if planned else same(limit or 0.0, low=0.1))
-    return known
+    own = {one.run: one for one in requests}
+    rows = Run.objects.filter(pk__in=own).values_list("pk", "name", "planned_s", "limit_s")
+    found = {run: history.lasting(own[run], name, planned, limit) for run, name, planned, limit in rows}
+    return {run: span for run, span in found.items() if span}
 
 
 def ends_of(cluster: Cluster, now: datetime, history: History) -> dict[str, Span]:

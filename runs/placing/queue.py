@@ -112,19 +112,68 @@ def with_times(
     return timed, with_ends(cluster, rooms, ends_of(cluster, now, history))
 
 
-def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str, tuple[Span, float]]:
-    """Return in how many seconds each run of the queue is expected to start, where somebody can say, and what was
-    expected before that was corrected by what came of earlier predictions."""
-    queue = requests_of(waiting_runs(cluster))
-    early = refused(queue, terms_of(cluster, now))
-    requests = arranged(cluster, [one for one in queue if one.run not in early], now)[:MAX_TIMED]
-    history = History(cluster, now)
-    ends = ends_of(cluster, now, history)
+def holds_of(cluster: Cluster) -> list[Hold]:
     held = HeldSlot.objects.filter(node__cluster=cluster).values_list("node", "placement__attempt__run", "index")
     slots = Counter((node, run) for node, run, _ in set(held))
-    holds = [Hold(run, node, number) for (node, run), number in slots.items()]
-    found, past = starts(requests, rooms, holds, ends | lasts_of(requests, history)), outcomes_of(cluster)
-    return {run: (corrected(span, past), span.expected) for run, span in found.items()}
+    return [Hold(run, node, number) for (node, run), number in slots.items()]
+
+
+class Ahead:
+    """A cluster's queue as it is now, read once. ``rooms``: what the cluster's engine has free."""
+
+    def __init__(self, cluster: Cluster, rooms: Sequence[Room], now: datetime) -> None:
+        self._cluster, self._now, self._rooms = cluster, now, rooms
+        self._queue, self._terms = requests_of(waiting_runs(cluster)), terms_of(cluster, now)
+        self.history = History(cluster, now)
+        self._ends = ends_of(cluster, now, self.history)
+
+    def starts(self, own: Request | None = None, lasts: Span | None = None) -> dict[str, tuple[Span, float]]:
+        """Return in how many seconds each run is expected to start, where known, and what was expected before that was
+        corrected by what came of earlier predictions. ``own`` would be submitted now."""
+        requests = self._arranged(own)[:MAX_TIMED]
+        found = starts(requests, self._rooms, holds_of(self._cluster), self._ends | self._lasts(requests, lasts))
+        past = outcomes_of(self._cluster) if found else []
+        return {run: (corrected(span, past), span.expected) for run, span in found.items()}
+
+    def prospect(self, own: Request, lasts: Span | None = None) -> tuple[Placed | Waiting, Span | None]:
+        """Return where a run would start that was submitted now, else why and how long it would wait, if known."""
+        if why := refused([*self._queue, own], self._terms).get(own.run):
+            return Waiting(own.run, why), None
+        requests = self._arranged(own)
+        known = self._lasts(requests[:MAX_TIMED], lasts)
+        timed = [replace(one, lasts_s=known[one.run].high) if one.run in known else one for one in requests]
+        rooms = with_ends(self._cluster, self._rooms, self._ends)
+        answer = place(self._cluster.name, timed, rooms)[requests.index(own)]
+        found = None if isinstance(answer, Placed) else self.starts(own, lasts).get(own.run)
+        # Plays let runs pass one that nobody can tell about.
+        return answer, found[0] if found and found[1] else None
+
+    def _arranged(self, own: Request | None) -> list[Request]:
+        requests = [*self._queue, own] if own else self._queue
+        early = refused(requests, self._terms)
+        return arranged(self._cluster, [one for one in requests if one.run not in early], self._now)
+
+    def _lasts(self, requests: Sequence[Request], own: Span | None) -> dict[str, Span]:
+        return lasts_of(requests, self.history) | ({NEW: own} if own else {})
+
+
+def priority_beside(cluster: Cluster, run: str, other: str, now: datetime) -> int | None:
+    """Return the priority nearest to its own with which the run comes before the other, or behind it where it is before
+    it now. None where there is none, or one of them does not wait."""
+    requests = requests_of(waiting_runs(cluster).order_by("created_at", "pk"))
+    known = {one.run: one.priority for one in requests}
+    if run not in known or other not in known:
+        return None
+
+    def is_before(priority: int) -> bool:
+        changed = (replace(one, priority=priority) if one.run == run else one for one in requests)
+        order = [one.run for one in arranged(cluster, sorted(changed, key=lambda one: -one.priority), now)]
+        return order.index(run) < order.index(other)
+
+    own, was_before = known[run], is_before(known[run])
+    near = {one + step for one in known.values() for step in (-1, 0, 1)} & {*range(101)} - {own}
+    ways = sorted(near, key=lambda one: abs(one - own))
+    return next((one for one in ways if (one < own) == was_before and is_before(one) != was_before), None)
 
 
 def outcomes_of(cluster: Cluster) -> list[Outcome]:
@@ -149,12 +198,3 @@ def queue_of(user: Someone, cluster: Cluster, now: datetime) -> list[QueuedRun]:
     order = [one.run for one in arranged(cluster, requests_of(waiting_runs(cluster)), now)][:MAX_LISTED]
     seen = visible_runs(user).filter(pk__in=order).select_related("project").defer("spec", "estimate").in_bulk()
     return [QueuedRun(seen[run], place) for place, run in enumerate(order, 1) if run in seen]
-
-
-def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room], now: datetime) -> Placed | Waiting:
-    """Return where a run of the resolved spec would start if it were submitted now, else why it would wait.
-    ``capacity``: what the cluster's engine has free."""
-    own = request_of(NEW, spec)
-    requests = arranged(cluster, [*requests_of(waiting_runs(cluster)), own], now)
-    timed, rooms = with_times(cluster, requests, capacity, now)
-    return place(cluster.name, timed, rooms)[requests.index(own)]

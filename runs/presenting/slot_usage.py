@@ -1,7 +1,7 @@
-"""Use of slots by project, person or cluster: what was held, what of it trained nothing, its energy and its price."""
+"""Use of slots by project, person, cluster or week: what was held, what of it trained nothing, energy and price."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from django.db.models import Q
@@ -13,7 +13,8 @@ from runs.records.time_use.sums import times_shown
 from runs.rights.access import Someone, visible_runs
 from trainyard.grouping import grouped
 
-By = Literal["project", "person", "cluster"]
+By = Literal["project", "person", "cluster", "week"]
+WEEK_S, MONDAY_S = 7 * 86_400.0, 4 * 86_400.0  # a week, and when the first Monday of Unix time began
 MOST_READ = 500  # runs whose times and meters are read, those with the most slot-seconds; the others count by these
 
 
@@ -30,7 +31,7 @@ class Used(NamedTuple):
 
 
 def usage_of(user: Someone, start: datetime, end: datetime, by: By, now: datetime) -> list[Used]:
-    """Return what the runs that the person sees have used in the time, the most first."""
+    """Return what the runs that the person sees have used in the time, the most first; of weeks the newest first."""
     ids = visible_runs(user).values("pk")
     every = uses(Q(run__in=ids), start, min(end, now))
     by_run = grouped((one.run, one.within(start.timestamp(), end.timestamp())) for one in every)
@@ -43,15 +44,27 @@ def usage_of(user: Someone, start: datetime, end: datetime, by: By, now: datetim
     prices = dict(Cluster.objects.values_list("name", "slot_hour_price"))
     found: dict[str, Used] = {}
     for run_id, parts in by_run.items():
-        one, slot_s = parts[0], sum(part.slot_s for part in parts)
-        name = getattr(one, by)
-        is_measured = meters.get(run_id, 0.0) > 0
+        is_measured, price = meters.get(run_id, 0.0) > 0, prices.get(parts[0].cluster)
         energy = meters[run_id] if is_measured else WATTS["gpu" if run_id in on_gpus else "cpu"]
-        before, price = found.get(name, Used(name)), prices.get(one.cluster)
-        cost = None if price is None or before.cost is None else before.cost + slot_s / 3600 * price
-        idle_s, spent = before.idle_seconds + slot_s * idle.get(run_id, 0.0), before.energy_joules + slot_s * energy
-        found[name] = Used(name, before.slot_seconds + slot_s, idle_s, spent, before.is_measured and is_measured, cost)
-    return sorted(found.values(), key=lambda one: (-one.slot_seconds, one.name))
+        for name, slot_s in (named for part in parts for named in _named(part, by)):
+            before = found.get(name, Used(name))
+            cost = None if price is None or before.cost is None else before.cost + slot_s / 3600 * price
+            idle_s, spent = before.idle_seconds + slot_s * idle.get(run_id, 0.0), before.energy_joules + slot_s * energy
+            is_all = before.is_measured and is_measured
+            found[name] = Used(name, before.slot_seconds + slot_s, idle_s, spent, is_all, cost)
+    most_first = sorted(found.values(), key=lambda one: (-one.slot_seconds, one.name))
+    return sorted(most_first, reverse=True) if by == "week" else most_first
+
+
+def _named(one: Use, by: By) -> Iterator[tuple[str, float]]:
+    """Yield what the use counts for, with its slot-seconds: one name, or each of its weeks of ISO 8601 in UTC."""
+    if by != "week":
+        yield getattr(one, by), one.slot_s
+        return
+    while one.start < one.end:
+        end = min(one.end, MONDAY_S + WEEK_S * ((one.start - MONDAY_S) // WEEK_S + 1))
+        yield f"{datetime.fromtimestamp(one.start, UTC):%G-W%V}", one._replace(end=end).slot_s
+        one = one._replace(start=end)
 
 
 def _idle_shares(runs: Sequence[Run], lives: Mapping[str, Sequence[Use]], now: datetime) -> dict[str, float]:

@@ -15,13 +15,12 @@ from django.conf import settings
 from dashboard.pages.launch.spec_form import look
 from dashboard.pages.shared import estimate as estimate_view
 from dashboard.pages.shared.estimate import EstimateView, Suggestion
-from runs.actions.checking import Launchable, NeverFits, Packed, check_launch, shown_run
-from runs.engines import engine_of
+from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
+from runs.actions.estimates import Start, shown_run, start_of
 from runs.models import Node, Run
 from runs.placing import planning
 from runs.placing.fitting import Placed
 from runs.placing.planning import likely_nodes
-from runs.placing.queue import forecast
 from runs.presenting.measured import measured_of
 from runs.rights.access import Forbidden, NotFound, Permission, Someone, projects_with, require, visible_runs
 from trainyard.contract.base import JsonObject, SpecDocument
@@ -52,6 +51,7 @@ class Plan(NamedTuple):
     is_script: bool = False
     overflow: str = ""  # about missing memory: such a run is launched after a confirmation
     start: str = ""  # when it could start, where the sentence is about something worse
+    begin: Start | None = None
 
     @property
     def icon(self) -> str:
@@ -77,6 +77,7 @@ def plan(
     problems: list[Problem] = []
     found: Cost | None = None
     nodes: Sequence[Node] = ()
+    begin: Start | None = None
     try:
         launchable = check_launch(actor=user, document=document, wanted=Permission.PROJECTS_READ, packed=packed)
         if projects_with(user, Permission.RUNS_LAUNCH).exists():  # who has no project sees what a launch would do, too
@@ -88,7 +89,8 @@ def plan(
         problems, tone = problems_in(error), "red"
         sentence = f"{len(problems)} {'thing is' if len(problems) == 1 else 'things are'} wrong with this spec."
     else:
-        nodes, sentence, tone = _prospects(launchable, now)
+        begin = start_of(user, launchable.spec, launchable.cluster, launchable.nodes, now)
+        nodes, sentence, tone = _prospects(launchable, begin)
         found = cost(user, launchable.spec, nodes, source)
     spec, document = _typed(document)
     shown = spec.at(len(nodes)) if spec and nodes and spec.resources.is_elastic else spec
@@ -100,9 +102,8 @@ def plan(
         sentence, start, tone = overflow, sentence, "red"
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     command, curl = f"trainyard submit - <<'END_OF_SPEC'\n{text}END_OF_SPEC", as_curl(document)
-    return Plan(
-        problems, mesh, sentence, tone, text, command, curl, found, is_own_code(document["task"]), overflow, start
-    )
+    is_script = is_own_code(document["task"])
+    return Plan(problems, mesh, sentence, tone, text, command, curl, found, is_script, overflow, start, begin)
 
 
 def problems_in(error: SpecError | NotFound | Forbidden) -> list[Problem]:
@@ -118,9 +119,9 @@ def _typed(document: JsonObject) -> tuple[Spec | None, JsonObject]:
     return spec, spec.resolved()
 
 
-def _prospects(found: Launchable, now: datetime) -> tuple[Sequence[Node], str, str]:
+def _prospects(found: Launchable, start: Start) -> tuple[Sequence[Node], str, str]:
     """Return the nodes where it would start (or would, if they were idle), a sentence and its tone."""
-    answer = forecast(found.cluster, found.spec.resolved(), engine_of(found.cluster).capacity(found.cluster, now), now)
+    answer = start.answer
     if not isinstance(answer, Placed):
         return likely_nodes(found.spec, found.nodes), answer.sentence, "grey"
     by_id = {node.pk: node for node in found.nodes}

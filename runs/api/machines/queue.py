@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import msgspec
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
@@ -13,6 +15,7 @@ from pydantic import AwareDatetime
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.schemas import Body
+from runs.life.reconcile.placing import save_queue
 from runs.models import Project
 from runs.placing.admission import parts_of
 from runs.placing.queue import QueuedRun, queue_of
@@ -74,7 +77,7 @@ class LimitsOut(LimitsIn):
 class UsageQuery(Schema):
     since: AwareDatetime | None = Field(None, alias="from", description="30 days ago by default")
     until: AwareDatetime | None = Field(None, alias="to", description="now by default")
-    by: By = "project"
+    by: By = Field("project", description="week: `2026-W48`, of ISO 8601 in UTC, the newest first")
 
 
 class UsedOut(Schema):
@@ -100,6 +103,17 @@ def queue(request: HttpRequest, cluster_id: str) -> QueueOut:
     return QueueOut(items=[_queued(one) for one in queue_of(actor(request), cluster, timezone.now())])
 
 
+@router.get("/clusters/{cluster_id}/queue/saved", response=dict[str, Any], summary="The queue, to be played elsewhere")
+@operation(machine(access.Permission.CLUSTERS_MANAGE))
+def saved(request: HttpRequest, cluster_id: str) -> dict[str, Any]:
+    """All that the next round goes by. `trainyard manage replay_queue FILE` says what it decides, and why. People are
+    numbers, and so are projects that you do not see."""
+    cluster = access.get_cluster(request, cluster_id)
+    seen = set(access.visible_projects(actor(request)).values_list("name", flat=True))
+    found: dict[str, Any] = msgspec.to_builtins(save_queue(cluster, timezone.now()).without_names(seen), str_keys=True)
+    return found
+
+
 @router.get("/projects/{project_id}/limits", response=LimitsOut, summary="Its part of the clusters")
 @operation(thing(access.Permission.PROJECTS_READ))
 def limits(request: HttpRequest, project_id: str) -> LimitsOut:
@@ -115,7 +129,7 @@ def set_limits(request: HttpRequest, project_id: str, body: LimitsIn) -> LimitsO
     return _limits(actions.set_limits(actor=user, project=project, **body.dict()))
 
 
-@router.get("/usage", response=UsageOut, summary="Slots that were used, by project, person or cluster")
+@router.get("/usage", response=UsageOut, summary="Slots that were used, by project, person, cluster or week")
 @operation(lists(access.Permission.RUNS_READ))
 def usage(request: HttpRequest, query: Query[UsageQuery]) -> UsageOut:
     """Of the runs that you see. Example: `?from=2026-01-01T00:00:00Z&by=person`"""
@@ -133,7 +147,6 @@ def usage(request: HttpRequest, query: Query[UsageQuery]) -> UsageOut:
 
 def _queued(one: QueuedRun) -> QueuedOut:
     start = one.run.start_prediction
-    times = [datetime.fromtimestamp(each, UTC) for each in (start.at, start.low, start.high)] if start else []
     return QueuedOut(
         run=one.run.pk,
         name=one.run.name,
@@ -141,8 +154,14 @@ def _queued(one: QueuedRun) -> QueuedOut:
         project=one.run.project.name,
         priority=one.run.priority,
         reason=one.run.reason_sentence,
-        predicted_start=StartOut(**dict(zip(("at", "low", "high"), map(stamp, times), strict=True))) if start else None,
+        predicted_start=start_out(start.low, start.at, start.high) if start else None,
     )
+
+
+def start_out(*seconds: float) -> StartOut:
+    """Return the first, the expected and the last Unix second of a start."""
+    low, at, high = (stamp(datetime.fromtimestamp(one, UTC)) for one in seconds)
+    return StartOut(at=at, low=low, high=high)
 
 
 def _limits(project: Project) -> LimitsOut:

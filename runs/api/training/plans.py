@@ -7,8 +7,9 @@ from django.utils import timezone
 from ninja import Body as InBody
 from ninja import Field, Query, Schema
 
-from runs.actions.checking import plans_of, shown_run
+from runs.actions.estimates import plans_of, shown_run
 from runs.api.auth import Resource, actor
+from runs.api.machines.queue import StartOut, start_out
 from runs.api.openapi import SPEC, body_of
 from runs.presenting.measured import measured_of
 from runs.presenting.stamps import stamp
@@ -35,11 +36,20 @@ class ProposalOut(Schema):
     estimate: dict[str, Any]
 
 
+class SmallerOut(Schema):
+    changes: dict[str, Any] = Field(description="path -> value, as overrides take it")
+    ranks: int
+    in_s: float
+
+
 class PlansOut(Schema):
     estimate: dict[str, Any]
     proposals: list[ProposalOut]
     nodes: list[str] = Field(description="for which it was worked out, in the order of the ranks")
     rates: RatesOut
+    reason: str = Field(description="why it would wait; empty: it would start at once, on `nodes`")
+    predicted_start: StartOut | None = Field(description="of a run that would wait; null where nobody can say")
+    smaller: list[SmallerOut] = Field(description="half and a quarter of its data-parallel ranks, if they start sooner")
 
 
 class RunPlanOut(Schema):
@@ -56,7 +66,7 @@ def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQ
     "task": {"recipe": "language-model"}}`"""
     user = actor(request)
     found = plans_of(user, document, count=query.count, now=timezone.now())
-    known = found.costs.known
+    known, start = found.costs.known, found.start
     return PlansOut(
         estimate=dict(found.costs.estimate.as_document()),
         proposals=[
@@ -65,6 +75,9 @@ def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQ
         ],
         nodes=[node.name for node in found.nodes],
         rates=RatesOut(is_measured=known.rates.is_measured, run=shown_run(user, known) or None, at=stamp(known.at)),
+        reason=getattr(start.answer, "sentence", ""),
+        predicted_start=start.at and start_out(*start.at[:3]),
+        smaller=[SmallerOut(changes=one, ranks=ranks, in_s=at.expected) for one, ranks, at in start.smaller],
     )
 
 

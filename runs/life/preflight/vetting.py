@@ -59,15 +59,15 @@ def place_vetted(requests: Sequence[Request], place: Callable[[Sequence[Request]
             break
         for run_id, problems in found.items():
             vetted.left_out.setdefault(run_id, {}).update(problems)
-        requests = [replace(one, excluded=one.excluded | found.get(one.run, {}).keys()) for one in requests]
+        requests = [replace(one, excluded=one.excluded.union(found.get(one.run, ()))) for one in requests]
         vetted.answers = place(requests)
         view = View(vetted.placed, now)
     view.hold_back(vetted)
-    vetted.answers = [_explained(answer, vetted) for answer in vetted.answers]
+    vetted.answers = [explained(answer, vetted) for answer in vetted.answers]
     return vetted
 
 
-def _explained(answer: Placed | Waiting, vetted: Vetted) -> Placed | Waiting:
+def explained(answer: Placed | Waiting, vetted: Vetted) -> Placed | Waiting:
     why = vetted.sentence_for(answer.run)
     if isinstance(answer, Placed) or not why or not answer.sentence:
         return answer

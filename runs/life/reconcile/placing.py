@@ -16,16 +16,18 @@ from runs.life.preflight.rounds import record_placed
 from runs.life.preflight.vetting import Vetted, place_vetted
 from runs.life.reconcile.desired import wanted_of_placement, write_desired
 from runs.life.reconcile.listening import Listener
-from runs.life.resizing import range_words
+from runs.life.reconcile.saved import Round, SavedQueue, placed_sentence
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.placing.admission import has_slot_limit, limited, refused, terms_of, within
+from runs.placing.admission import limited, terms_of
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
 from runs.placing.planning import would_travel
-from runs.placing.queue import arranged, outlook, request_of, requests_of, waiting_runs, with_times
+from runs.placing.policies import policy_of
+from runs.placing.queue import Ahead, holds_of, request_of, requests_of, waiting_runs, with_times
 from runs.placing.recovering import Recovering, recovering_runs
 from runs.placing.scheduling import place
 from runs.placing.spans import Span
+from runs.placing.usage import standings_of
 from runs.recovery.failing import Elsewhere
 from runs.serving import broadcast
 from runs.values.columns import FirstPrediction, StartPrediction
@@ -48,14 +50,14 @@ def schedule(cluster_id: str, now: datetime) -> None:
     if cluster is None:
         return
     placed: list[Placement] = []
-    vetted = _answers(cluster, now)  # outside the lock: most rounds place nothing
+    _, vetted = _play(cluster, now)  # outside the lock: most rounds place nothing
     if any(isinstance(answer, Placed) for answer in vetted.answers):
         with transaction.atomic():
             Cluster.objects.select_for_update().get(pk=cluster_id)
             # Limits hold over all clusters: another one that is placed at this instant waits here. Runs may be made
             # meanwhile (no_key), and rows are locked in one order, so that nobody waits for each other.
             list(limited().select_for_update(no_key=True).order_by("pk").values_list("pk"))
-            vetted = _answers(cluster, now)
+            _, vetted = _play(cluster, now)
             for answer in vetted.answers:
                 if isinstance(answer, Placed):
                     placed += _write(answer, vetted.sentence_for(answer.run))
@@ -78,35 +80,45 @@ def elsewhere(attempt: Attempt, placements: Sequence[Placement], excluded: froze
 
 def claimant(cluster: Cluster, now: datetime) -> str | None:
     """Return the run that waits for room first; None where nobody does."""
-    waiting = (answer for answer in _answers(cluster, now).answers if isinstance(answer, Waiting) and answer.has_claim)
+    waiting = (answer for answer in _play(cluster, now)[1].answers if isinstance(answer, Waiting) and answer.has_claim)
     return next((answer.run for answer in waiting), None)
 
 
 def is_claimed(cluster: Cluster, now: datetime) -> bool:
     """Return whether somebody waits for free slots of the cluster, or is about to get some."""
-    return any(isinstance(answer, Placed) or answer.has_claim for answer in _answers(cluster, now).answers)
+    return any(isinstance(answer, Placed) or answer.has_claim for answer in _play(cluster, now)[1].answers)
 
 
-def _answers(cluster: Cluster, now: datetime) -> Vetted:
+def _play(cluster: Cluster, now: datetime) -> tuple[Round, Vetted]:
+    """Return what a round goes by, and its answers. Where nobody waits, nothing is read."""
     recovering = Recovering(recovering_runs(cluster), now)
-    again, queue = recovering.requests, requests_of(waiting_runs(cluster))
-    if not again and not queue:
-        return Vetted([])
-    terms = terms_of(cluster, now)  # a run that has started goes on, whatever limit was reached since
-    early = refused(again, replace(terms, parts={})) | refused(queue, terms)
-    shut_out = [Waiting(run_id, sentence) for run_id, sentence in early.items()]
-    again, queue = ([one for one in requests if one.run not in early] for requests in (again, queue))
-    # A limit counts the least number of nodes: more comes by growing, one run after another.
-    queue = [replace(one, node_counts=()) if has_slot_limit(one, terms) else one for one in queue]
-    again = [within(one, terms) for one in again]
-    requests = [*again, *arranged(cluster, queue, now)]
-    if not requests:
-        return Vetted([*shut_out])
-    rooms = engine_of(cluster).capacity(cluster, now)
+    found = Round(cluster.name, cluster.scheduling, recovering.requests, requests_of(waiting_runs(cluster)))
+    if not found.again and not found.queue:
+        return found, Vetted([])
+    standings = standings_of(cluster, now, reads_used=policy_of(cluster.scheduling).reads_used)
+    found = replace(found, terms=terms_of(cluster, now), standings=standings)
+    requests, shut_out = found.admitted()
+    rooms = engine_of(cluster).capacity(cluster, now) if requests else []
     if len(requests) > 1:  # one may wait, and another pass it
         requests, rooms = with_times(cluster, requests, rooms, now)
     vetted = place_vetted(requests, lambda ones: place(cluster.name, ones, rooms), now)
-    return replace(vetted, answers=[*recovering.checked(vetted.answers), *shut_out])
+    lasts = {one.run: one.lasts_s for one in requests if one.lasts_s is not None}
+    answers = [*recovering.checked(vetted.answers), *shut_out]
+    return replace(found, rooms=rooms, lasts=lasts), replace(vetted, answers=answers)
+
+
+def save_queue(cluster: Cluster, now: datetime) -> SavedQueue:
+    """Return the round that would be played now as plain values."""
+    found, vetted = _play(cluster, now)
+    found = replace(found, rooms=found.rooms or engine_of(cluster).capacity(cluster, now))
+    saved = SavedQueue(now.isoformat(), found, holds_of(cluster), vetted.left_out)
+    plain = {one.run: one for one in saved.decided()}
+    kept = {
+        one.run: one.sentence or "Waiting until it is to start again."
+        for one in vetted.answers
+        if isinstance(one, Waiting) and one.sentence != getattr(plain[one.run], "sentence", None)
+    }
+    return replace(saved, kept=kept)
 
 
 def _write(placed: Placed, left_out: str = "") -> list[Placement]:
@@ -116,11 +128,10 @@ def _write(placed: Placed, left_out: str = "") -> list[Placement]:
         with transaction.atomic():
             run = Run.objects.get(pk=placed.run)
             attempt, placements = _make_attempt(run, placed)
-            names = listed([placement.node.name for placement in placements])
-            of_range = range_words(run.node_counts, len(placements))
-            travels = would_travel(run.spec, [placement.node for placement in placements])
-            sentence = f"Placed on {names}.{of_range}{_without_folder(run, attempt, placements)} {travels}".rstrip()
-            sentence = f"{sentence} Left out: {left_out}" if left_out else sentence
+            nodes = [placement.node for placement in placements]
+            rest = f"{_without_folder(run, attempt, placements)} {would_travel(run.spec, nodes)}".rstrip()
+            names = [node.name for node in nodes]
+            sentence = placed_sentence(names, run.node_counts, without=rest, left_out=left_out)
             run.move_to(Status.SCHEDULED, code="placed", sentence=sentence, attempt=attempt)
     except (StaleStatus, IntegrityError, ValueError, Run.DoesNotExist) as error:
         log.info("place.overtaken", run=placed.run, error=str(error))
@@ -208,7 +219,8 @@ def predict_starts(cluster_id: str, now: datetime) -> None:
         return
     cluster = Cluster.objects.filter(pk=cluster_id).first()
     if cluster is not None:
-        _write_predictions(cluster, outlook(cluster, engine_of(cluster).capacity(cluster, now), now), now.timestamp())
+        found = Ahead(cluster, engine_of(cluster).capacity(cluster, now), now).starts()
+        _write_predictions(cluster, found, now.timestamp())
 
 
 def _write_predictions(cluster: Cluster, found: Mapping[str, tuple[Span, float]], now: float) -> None:

@@ -1,5 +1,6 @@
 // The launch form: what would come of it is fetched anew as one types; a chosen folder is sent at once.
 import { confirm, isTouched, post } from "../forms/forms.js";
+import { writeClocks } from "../frame/ages.js";
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
 import { patch } from "../live/patch.js";
@@ -43,6 +44,7 @@ export function mount(form) {
       const answer = await fetch(form.dataset.preview ?? "", { method: "POST", body, headers });
       if (!answer.ok || mine !== number || !form.isConnected) return;
       patch(aside, await answer.text());
+      writeClocks(aside);
       for (const axis of /** @type {HTMLInputElement[]} */ (all(aside, "[name=coloured-by]")))
         axis.checked = axis.defaultChecked;
       sweep();

@@ -2,8 +2,8 @@
 // focus, and lights up the ranks that belong to it; arrow keys move on.
 import { all, need, put } from "../shared/dom.js";
 
-/** @param {HTMLElement} drawing */
-export function mount(drawing) {
+/** @param {HTMLElement} drawing @param {(part: HTMLElement) => string | null | undefined} wordsOf */
+export function mount(drawing, wordsOf = (part) => part.firstElementChild?.textContent) {
   const line = need(drawing, "[data-words]");
   const hint = line.textContent;
   /** @type {Record<string, number>} */
@@ -14,7 +14,7 @@ export function mount(drawing) {
   /** @param {HTMLElement | null} part */
   function show(part) {
     shown = part;
-    put(line, part?.isConnected ? (part.firstElementChild?.textContent ?? hint) : hint);
+    put(line, part?.isConnected ? (wordsOf(part) ?? hint) : hint);
     const lit = new Set(part?.dataset.ranks?.split(" "));
     for (const one of all(drawing, "[data-rank]")) one.classList.toggle("is-lit", lit.has(`${one.dataset.rank}`));
   }

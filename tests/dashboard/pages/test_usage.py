@@ -37,6 +37,15 @@ def test_use_is_shown_by_project_person_and_cluster(as_user: AsUser, cast: Cast)
 
 
 @pytest.mark.usefixtures("used")
+def test_use_is_shown_and_saved_by_week(as_user: AsUser, cast: Cast) -> None:
+    week = f"{timezone.now() - timedelta(days=10):%G-W%V}"
+    text = as_user(cast.viewer).get("/usage/?by=week").content.decode()
+    assert f">{week}</td>" in text and '<a href="?by=week&amp;days=30"' in text and "ISO 8601" in text
+    head, row, *_ = as_user(cast.viewer).get("/usage/?by=week&csv").content.decode().splitlines()
+    assert head.startswith("week,slot_seconds,") and row.startswith(f"{week},")
+
+
+@pytest.mark.usefixtures("used")
 def test_what_is_older_or_not_seen_is_not_counted(as_user: AsUser, cast: Cast) -> None:
     assert "in the last 7 days" in as_user(cast.viewer).get("/usage/?days=7").content.decode()
     assert "No run that you see" in as_user(cast.outsider).get("/usage/").content.decode()

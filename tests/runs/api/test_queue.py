@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -125,6 +125,18 @@ def test_runs_of_others_are_counted_and_not_shown(cast: Cast, mate: Api) -> None
     assert [(one["run"], one["place"]) for one in items] == [(own.pk, 2)]
 
 
+def test_whoever_manages_a_cluster_saves_its_queue(cast: Cast, owner: Api, mate: Api, outsider: Api) -> None:
+    Project.objects.create(name="hidden", slots=3)
+    make_node(cast.cluster, "node-a", slots=1)
+    run = waiting(cast, "secret-name")
+    answer = owner("GET", "/clusters/local/queue/saved")
+    found = answer.json()
+    assert answer.status_code == 200 and [one["run"] for one in found["round"]["queue"]] == [run.pk]
+    assert found["round"]["rooms"][0]["name"] == "node-a" and "secret-name" not in answer.text
+    assert mate("GET", "/clusters/local/queue/saved").status_code == 403
+    assert outsider("GET", "/clusters/local/queue/saved").status_code == 404
+
+
 def test_a_priority_moves_a_run_and_is_told(cast: Cast, mate: Api, viewer: Api) -> None:
     waiting(cast, "first")
     second = waiting(cast, "second")
@@ -245,6 +257,22 @@ def test_the_use_of_slots_is_summed_over_what_one_sees(cast: Cast, mate: Api, ou
     assert one["name"] == "default" and abs(one["slot_seconds"] - 2 * 3600) < 30
     assert outsider("GET", "/usage").json()["items"] == []
     assert mate("GET", f"/usage?from={half}&to={half}").status_code == 422
+
+
+def test_the_use_of_slots_is_cut_at_mondays_in_utc(cast: Cast, mate: Api) -> None:
+    attempt = make_attempt(make_run(cast, status=Status.SUCCEEDED), [make_node(cast.cluster, slots=2)], ranks=2)
+    sunday = datetime(2025, 12, 28, 23, tzinfo=UTC)  # the next day begins the first week of 2026
+    type(attempt).objects.filter(pk=attempt.pk).update(created_at=sunday, ended_at=sunday + timedelta(days=8, hours=3))
+    period = "from=2025-12-01T00:00:00Z&to=2026-01-31T00:00:00Z"
+    items = mate("GET", f"/usage?{period}&by=week").json()["items"]
+    hours = [(one["name"], one["slot_seconds"] / 3600) for one in items]
+    assert hours == [("2026-W02", 2 * 26.0), ("2026-W01", 2 * 7 * 24.0), ("2025-W52", 2 * 1.0)]
+    (one,) = mate("GET", f"/usage?{period}").json()["items"]
+    assert one["slot_seconds"] == sum(part["slot_seconds"] for part in items)
+    assert one["energy_joules"] == pytest.approx(sum(part["energy_joules"] for part in items))
+    (one,) = mate("GET", "/usage?from=2026-01-05T01:00:00Z&to=2026-01-05T02:00:00Z&by=week").json()["items"]
+    assert (one["name"], one["slot_seconds"]) == ("2026-W02", 2 * 3600.0)
+    assert mate("GET", "/usage?by=month").status_code == 422
 
 
 def test_a_cluster_has_a_half_life_and_a_price(cast: Cast, owner: Api) -> None:

@@ -14,7 +14,7 @@ from runs.models import CodeBundle, Node, Run
 from runs.models.runs import size_of
 from runs.placing.fitting import Placed, Waiting
 from runs.placing.planning import likely_nodes, rooms_of
-from runs.placing.queue import forecast, request_of, requests_of
+from runs.placing.queue import NEW, Ahead, request_of, requests_of
 from runs.values.status import Status
 from tests.cast import Cast, make_node, spec
 from tests.servers import Valkey
@@ -89,7 +89,7 @@ def test_the_preview_says_where_it_starts_or_whom_it_waits_for(cast: Cast) -> No
 
     def answer() -> Placed | Waiting:
         rooms = rooms_of(list(Node.objects.select_related("cluster").order_by("name")), timezone.now())
-        return forecast(cast.cluster, in_container(), rooms, timezone.now())
+        return Ahead(cast.cluster, rooms, timezone.now()).prospect(request_of(NEW, in_container()))[0]
 
     found = answer()
     assert isinstance(found, Placed) and [part.node for part in found.parts] == [able.pk]

@@ -12,7 +12,7 @@ from runs.models import Cluster, Project, Run
 from runs.placing.fitting import Placed, Request
 from runs.placing.planning import rooms_of
 from runs.placing.policies import POLICIES, Standing, Standings, ordered
-from runs.placing.queue import arranged, forecast, requests_of, waiting_runs
+from runs.placing.queue import NEW, Ahead, arranged, request_of, requests_of, waiting_runs
 from tests.cast import Cast, make_node, spec
 from tests.servers import Valkey
 from trainyard.spec import read_spec
@@ -143,9 +143,10 @@ def test_a_forecast_goes_by_the_policy_too(cast: Cast, other: Project, make_run:
         make_run(name=f"run-{number}")
     rooms = rooms_of(list(cast.cluster.nodes.all()), timezone.now())
     document = read_spec(spec(project="other")).resolved()
-    assert isinstance(forecast(cast.cluster, document, rooms, timezone.now()), Placed)
+    own = request_of(NEW, document)
+    assert isinstance(Ahead(cast.cluster, rooms, timezone.now()).prospect(own)[0], Placed)
     cast.cluster.scheduling = "first-come"
-    assert not isinstance(forecast(cast.cluster, document, rooms, timezone.now()), Placed)
+    assert not isinstance(Ahead(cast.cluster, rooms, timezone.now()).prospect(own)[0], Placed)
 
 
 def test_a_policy_that_this_version_does_not_know_is_first_come(cast: Cast, make_run: MakeRun) -> None:

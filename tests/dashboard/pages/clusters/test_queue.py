@@ -18,6 +18,7 @@ from tests.cast import Cast, make_attempt, make_node, make_run, spec
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 AsUser = Callable[[User], Client]
 PATH = "/nodes/clusters/local/queue/"
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
 
 
 def waiting(cast: Cast, name: str, *, minutes: float | None = None, **changes: Any) -> Run:
@@ -57,7 +58,7 @@ def test_runs_of_others_are_counted_and_not_named(as_user: AsUser, cast: Cast) -
     Cluster.objects.update(scheduling="first-come")
     waiting(cast, "own")
     text = text_of(as_user(cast.mate))
-    assert "2 runs of other projects" in text and '<td class="num muted">3</td>' in text and "and 1 more run<" in text
+    assert "2 runs of other projects" in text and ">3</td>" in text and "and 1 more run<" in text
     assert "secret" not in text and "hidden-thing" not in text and "1 other project may" in text
 
 
@@ -145,11 +146,13 @@ def test_what_held_slots_and_what_is_expected_is_drawn_with_its_words(as_user: A
     waiting(cast, "next", minutes=60)
     text = text_of(as_user(cast.viewer))
     picture = text[text.index('class="gantt"') : text.index("</section>", text.index('class="gantt"'))]
-    assert f'href="/runs/{past.pk}/"><title>done: 2 of 2 slots of node-a, 2 h</title>' in picture
+    assert f'href="/runs/{past.pk}/"><title>done: 2 of 2 slots of node-a, 2 h, measured from ' in picture
     places = re.search(r'<rect class="is-past" x="([\d.]+)%" width="([\d.]+)%"', picture[picture.index("done:") :])
     assert places and (round(float(places[1])), round(float(places[2]))) == (25, 17), "from three hours ago to one"
-    assert "live: 1 of 2 slots of node-a, 30 min" in picture and "; expected to end in " in picture
-    assert "next: expected to start in " in picture and ">Waiting</text>" in picture and "is-fade-out" in picture
+    assert "live: slot 0 of node-a, 30 min" in picture and "; expected to end about " in picture
+    assert (
+        "next: waits, expected to start about " in picture and ">Waiting</text>" in picture and "is-fade-out" in picture
+    )
     assert "a run of another project: 1 of 2 slots" in picture and "secret" not in picture and "old" not in picture
 
 
@@ -165,3 +168,65 @@ def test_many_slots_are_drawn_as_the_share_of_their_node(as_user: AsUser, cast: 
     drawn(cast, "half", make_node(cast.cluster, slots=32), 2, 1, ranks=16)
     text = text_of(as_user(cast.viewer))
     assert 'height="11.0"' in text and "share of the slots" in text
+
+
+def test_the_words_of_a_bar_have_its_slots_and_exact_times(as_user: AsUser, cast: Cast) -> None:
+    node = make_node(cast.cluster, "node-a", slots=4)
+    drawn(cast, "done", node, 3, 1, ranks=2)
+    live = drawn(cast, "live", node, 0.5, None, ranks=2, limit_s=7_200.0)
+    for slot in HeldSlot.objects.order_by("-index"):  # it has the last two
+        HeldSlot.objects.filter(pk=slot.pk).update(index=slot.index + 2)
+    drawn(cast, "script", make_node(cast.cluster, "node-b", slots=1), 0.5, None)
+    waiting(cast, "next", minutes=60)
+    text = text_of(as_user(cast.viewer))
+    began = f"{live.attempts.get().created_at:%Y-%m-%d %H:%M:%S} UTC"
+    about = rf"about {TIME} \({TIME} to {TIME}\)"
+    assert re.search(
+        rf"live: slots 2 and 3 of node-a, 30 min[^,]*, measured from {began}; expected to end {about}<", text
+    )
+    assert re.search(rf"done: 2 of 4 slots of node-a, 2 h, measured from {TIME} to {TIME}<", text)
+    assert re.search(
+        rf"script: slot 0 of node-b, 30 min[^,]*, measured from {TIME}; nobody can say when it ends<", text
+    )
+    assert re.search(rf"next: waits, expected to start {about}<", text)
+    bar = text[text.index("live: slots") :]
+    assert 'y="36.0" height="36.0"' in bar[: bar.index("</a>")], "on its own slots"
+    assert len(re.findall(r'data-part\s+tabindex="0"', text)) == 1, "one bar is reached by Tab"
+
+
+def beside(client: Client, run: Run, other: Run) -> Any:
+    path = f"/runs/{run.pk}/priority/?fragment=rows"
+    return client.post(path, {"priority": "50", "beside": other.pk}, headers={"X-Requested-With": "fetch"})
+
+
+def test_a_row_that_is_dropped_on_another_goes_past_it(as_user: AsUser, cast: Cast) -> None:
+    Cluster.objects.update(scheduling="first-come")
+    first, second, third = (waiting(cast, name) for name in ("first", "second", "third"))
+    client = as_user(cast.mate)
+    assert 'draggable="true"' in text_of(client) and "draggable" not in text_of(as_user(cast.viewer))
+    text = beside(client, third, first).content.decode()
+    assert "third has the priority 51 now." in text and text.index(">third<") < text.index(">first<")
+    text = beside(client, third, second).content.decode()
+    assert "third has the priority 50 now." in text and text.index(">second<") < text.index(">third<")
+    text = beside(client, first, third).content.decode()
+    assert "first has the priority 49 now." in text and text.index(">third<") < text.index(">first<")
+    assert AuditEntry.objects.filter(action="runs.priority", result="ok").count() == 3
+    assert as_user(cast.viewer).post(f"/runs/{first.pk}/priority/", {"beside": third.pk}).status_code == 403
+
+
+def test_what_no_priority_brings_about_is_refused_with_the_reason(as_user: AsUser, cast: Cast) -> None:
+    Cluster.objects.update(scheduling="first-come")
+    top, own = waiting(cast, "top<b>", priority=100), waiting(cast, "own")
+    client = as_user(cast.mate)
+    answer = beside(client, own, top)
+    words = "No priority brings it past top&lt;b&gt;: first comes the highest priority, then first come"
+    assert answer.status_code == 422 and words in answer.content.decode()
+    over = make_run(cast, status=Status.SUCCEEDED)
+    assert beside(client, own, over).status_code == 422
+    hidden = waiting(cast, "secret", project=Project.objects.create(name="hidden"))
+    assert beside(client, own, hidden).status_code == 404
+    Project.objects.filter(pk=own.project_id).update(max_priority=60)
+    Run.objects.filter(pk=top.pk).update(priority=60)
+    answer = beside(client, own, top)
+    assert answer.status_code == 422 and b"61 is higher than 60" in answer.content
+    assert Run.objects.get(pk=own.pk).priority == 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -154,6 +155,20 @@ def test_it_says_time_memory_and_traffic_and_that_speeds_are_assumed(preview: Ca
     assert "Each of the 2 ranks" in text and "of the 4.0 GiB that its node has for it" in text
     assert "All 300 steps" in text and "Sent in a step" in text and "assumed speeds" in text
     assert "/launch/?from=measure%3Alocal%402x1" in text
+
+
+def test_a_run_that_waits_reads_when_it_starts_and_what_a_smaller_shape_gains(
+    preview: Callable[..., str], cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    run = make_run(status=Status.RUNNING, limit_s=3_660.0, num_nodes=1, slots_per_node=2)
+    make_attempt(run, [cast.cluster.nodes.get(name="a")], ranks=2)
+    text = " ".join(preview().split())
+    assert "It would start about <time data-clock=" in text and "Waiting for 1 more node" in text
+    assert re.search(r"On 1 instead of 2: starts at once instead of in (1 h|59 min)", text)
+    assert 'data-fields="{ &quot;resources.nodes&quot;: 1 }"' in text and 'data-words="1 rank"' in text
+    Run.objects.update(limit_s=None)
+    text = " ".join(preview().split())
+    assert "It would start about" not in text and "On 1 instead of 2: starts at once </p>" in text
 
 
 def test_stages_have_a_bar_each_and_a_better_plan_a_button_with_the_fields_that_it_fills(

@@ -10,7 +10,7 @@ import pytest
 from runs.models import Membership, Node, Project, Role, Run
 from runs.records.metrics.models import Fact
 from runs.values.status import Status
-from tests.cast import Cast, make_attempt, make_node, spec
+from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.runs.api.conftest import Api
 from trainyard.planner import default_rates
 from trainyard.spec import parse_spec
@@ -35,6 +35,22 @@ def test_a_spec_is_planned_and_nothing_is_written(mate: Api, nodes: list[Node]) 
     assert len(answer["estimate"]["memory"]) == 2 and answer["estimate"]["step_time"]["total"] > 0
     assert 1 <= len(answer["proposals"]) <= 3 and answer["proposals"][0]["sentence"]
     assert not Run.objects.exists()
+
+
+def test_a_plan_says_when_it_would_start_and_what_a_smaller_shape_gains(
+    mate: Api, cast: Cast, nodes: list[Node]
+) -> None:
+    def start() -> tuple[Any, ...]:
+        answer = mate("POST", "/plans", spec(resources={"nodes": 2})).json()
+        return answer["reason"], answer["predicted_start"], answer["smaller"]
+
+    assert start() == ("", None, [])
+    run = make_run(cast, status=Status.RUNNING, limit_s=3_660.0, num_nodes=1, slots_per_node=2)
+    make_attempt(run, nodes[:1], ranks=2)
+    reason, times, smaller = start()
+    assert reason.startswith("Waiting for 1 more node with 1 free CPU slot")
+    assert times["low"] <= times["at"] <= times["high"]
+    assert smaller == [{"changes": {"resources.nodes": 1}, "ranks": 1, "in_s": 0.0}]
 
 
 def test_no_more_proposals_come_than_were_asked_for(mate: Api, nodes: list[Node]) -> None:

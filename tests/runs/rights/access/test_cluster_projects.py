@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from runs import actions
-from runs.actions.checking import plans_of
+from runs.actions.estimates import plans_of
 from runs.life.reconcile.placing import schedule
 from runs.models import Dataset, Membership, Project, Role, Run
 from runs.rights.access import Forbidden, NotFound, get_cluster, get_node, visible_clusters
