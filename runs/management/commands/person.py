@@ -33,9 +33,9 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"There is no person {username!r}.")
         if verb == "export":
-            done = exporting.write(user, options["file"].resolve(), timezone.now())
+            num_rows = exporting.write(user, file := options["file"].resolve(), timezone.now())
             record(Act(actor=SERVERS_USER, action="person.export", object=f"user {user.pk}", result=OK))
-            self.stdout.write(f"{options['file']}: {done.num_rows} rows, {done.size_bytes} bytes.")
+            self.stdout.write(f"{options['file']}: {num_rows} rows, {file.stat().st_size} bytes.")
             return
         if sentence := why_not_erased(user):
             raise CommandError(sentence)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import zipfile
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
@@ -31,6 +33,13 @@ def home(settings: Any, tmp_path: Path) -> Path:
 def contents(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
         return {name: json.loads(archive.read(name)) for name in archive.namelist() if name.endswith(".json")}
+
+
+def test_the_terminal_of_the_server_writes_one_and_says_how_large_it_is(cast: Cast, home: Path) -> None:
+    file, said = home / "mate.zip", StringIO()
+    call_command("person", "export", "mate", str(file), stdout=said)
+    num_rows = sum(len(rows) for name, rows in contents(file).items() if name != "data_map.json")
+    assert said.getvalue() == f"{file}: {num_rows} rows, {file.stat().st_size} bytes.\n"
 
 
 def test_it_is_made_by_control_and_downloaded_by_its_owner(cast: Cast) -> None:

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = (("runs", "0069_the_queue"),)
+    dependencies = (("runs", "0071_topology_of_clusters"),)
     operations = (
         migrations.AddIndex(
             "run",
