@@ -181,9 +181,13 @@ def test_the_words_of_a_bar_have_its_slots_and_exact_times(as_user: AsUser, cast
     text = text_of(as_user(cast.viewer))
     began = f"{live.attempts.get().created_at:%Y-%m-%d %H:%M:%S} UTC"
     about = rf"about {TIME} \({TIME} to {TIME}\)"
-    assert re.search(rf"live: slots 2 and 3 of node-a, 30 min[^,]*, measured from {began}; expected to end {about}<", text)
+    assert re.search(
+        rf"live: slots 2 and 3 of node-a, 30 min[^,]*, measured from {began}; expected to end {about}<", text
+    )
     assert re.search(rf"done: 2 of 4 slots of node-a, 2 h, measured from {TIME} to {TIME}<", text)
-    assert re.search(rf"script: slot 0 of node-b, 30 min[^,]*, measured from {TIME}; nobody can say when it ends<", text)
+    assert re.search(
+        rf"script: slot 0 of node-b, 30 min[^,]*, measured from {TIME}; nobody can say when it ends<", text
+    )
     assert re.search(rf"next: waits, expected to start {about}<", text)
     bar = text[text.index("live: slots") :]
     assert 'y="36.0" height="36.0"' in bar[: bar.index("</a>")], "on its own slots"
