@@ -83,7 +83,7 @@ def test_a_server_that_does_not_know_every_command_lets_nodes_in_all_the_same(
         server.start()
         try:
             with redis.Redis.from_url(server.url) as owner:
-                monkeypatch.setattr(valkey_users, "_client", lambda: owner)
+                monkeypatch.setattr(valkey_users, "redis", lambda: owner)
                 monkeypatch.setattr(valkey_users.settings, "REDIS_URL", server.url)
                 url = valkey_users.url_for(Node(pk="mine", name="mine", key=new_key()))
                 assert url != server.url

@@ -83,7 +83,7 @@ def limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     )
     place = settings.REDIS_URL.removeprefix("unix://")
     client = redis_library.Redis.from_url(f"unix://limited:pw@{place}")
-    monkeypatch.setattr(valkey_users, "_client", lambda: client)
+    monkeypatch.setattr(valkey_users, "redis", lambda: client)
     yield
     client.close()
     redis().acl_deluser("limited")
