@@ -186,8 +186,9 @@ def serve(
         threading.Thread(target=sweep, args=(home,), name="leftovers", daemon=True).start()
     commands = CommandReader(config.id, config.key, node.clock.now)
     app = make_app(config.redis_url, config.name, commands.gate())
-    for task, handle in {NUDGE: node.nudge, INSPECT: node.inspect, ATTACH: node.attach}.items():
-        register(app, commands, task, handle)
+    register(app, commands, NUDGE, node.nudge)
+    register(app, commands, INSPECT, node.inspect)
+    register(app, commands, ATTACH, node.attach)
     node.start(end_as_removed)
     worker_shutting_down.connect(lambda **_: node.leave(), weak=False)
     # It warns root of pickled messages; we accept JSON only.
