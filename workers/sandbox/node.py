@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from trainyard.contract.base import BadDocument, decode, to_builtins
+from trainyard.contract.base import BadDocument, decode
 from trainyard.contract.machines import NodeSandbox, SandboxLevel, sandbox_level
 from trainyard.spooling.held_folder import give_to
 from workers.sandbox import cgroups
@@ -72,8 +72,19 @@ class Isolation(msgspec.Struct, frozen=True):
         return self.mechanism.is_other_user
 
     def described(self) -> NodeSandbox:
-        own = to_builtins(self)
-        return NodeSandbox(**{name: own[name] for name in NodeSandbox.__struct_fields__})
+        return NodeSandbox(
+            level=int(self.level),
+            setting=self.setting,
+            missing=list(self.missing),
+            processes=self.processes,
+            memory_bytes=self.memory_bytes,
+            cpus=self.cpus,
+            cgroup=self.cgroup,
+            cgroup_problem=self.cgroup_problem,
+            has_own_network=self.has_own_network,
+            has_own_tmp=self.has_own_tmp,
+            loopback_problem=self.loopback_problem,
+        )
 
     def sandbox(
         self, project: str, *, own: Iterable[Path], shown: Iterable[Path] = (), temporary: Path | None = None

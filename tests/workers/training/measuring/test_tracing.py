@@ -136,4 +136,4 @@ def test_a_wish_that_cannot_be_read_is_passed_over(
     (tmp_path / "trace.json").write_text(text)
     walk(tracing(tmp_path, recorder), 1, 2)
     assert recorder.points == []
-    assert capsys.readouterr().err.count("cannot be read") == 1
+    assert capsys.readouterr().err.count("a wish for a trace cannot be read") == 1
