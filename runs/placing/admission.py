@@ -42,7 +42,7 @@ class Part:
     runs: int | None = None  # at once
     num_runs: int = 0
     per_person: int | None = None  # slots at once
-    by_person: Mapping[int | None, float] = field(default_factory=dict)
+    by_person: Mapping[int, float] = field(default_factory=dict)
     budget: float | None = None  # of a month
     spent: float = 0.0
 
@@ -65,7 +65,7 @@ class Part:
     def why_not(self, one: Request, slots: float, runs: float, own: float) -> str:
         """Say why the run may not start beside what goes before it: slots and runs of its project, slots of its
         person."""
-        needs, has = one.whole_slots, self.by_person.get(one.person, 0.0)
+        needs, has = one.whole_slots, self.by_person.get(one.person or 0, 0.0)
         if self.slots is not None and self.held + slots + needs > self.slots:
             may = f"Project {one.project} may hold {self.slots} slots at once"
             return f"{may}: it holds {self.held:g}, and this run needs {needs:g}."
@@ -79,7 +79,7 @@ class Part:
     def room(self, person: int | None) -> float | None:
         """Return how many slots more a run of the person may hold; None: any number."""
         slots = None if self.slots is None else self.slots - self.held
-        own = None if self.per_person is None else self.per_person - self.by_person.get(person, 0.0)
+        own = None if self.per_person is None else self.per_person - self.by_person.get(person or 0, 0.0)
         return min((one for one in (slots, own) if one is not None), default=None)
 
 

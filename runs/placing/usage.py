@@ -100,7 +100,7 @@ class Held:
 
     slots: float = 0.0
     runs: set[str] = field(default_factory=set)
-    by_person: dict[int | None, float] = field(default_factory=lambda: defaultdict(float))  # slots
+    by_person: dict[int, float] = field(default_factory=lambda: defaultdict(float))  # slots
 
 
 def held_of(projects: Collection[str]) -> dict[str, Held]:
@@ -116,7 +116,7 @@ def held_of(projects: Collection[str]) -> dict[str, Held]:
         one = found[project]
         one.slots += number
         one.runs.add(run_id)
-        one.by_person[person] += number
+        one.by_person[person or 0] += number
     return found
 
 

@@ -69,7 +69,7 @@ class SavedQueue:
         return placed_sentence(nodes, request.node_counts, left_out=why)
 
     def without_names(self, seen: Collection[str]) -> "SavedQueue":
-        """Return it with numbers in place of projects that are not among the ``seen``."""
+        """Return it with numbers in place of projects, and groups of them, that are not among the ``seen``."""
         found, terms = self.round, self.round.terms
         requests = [*found.again, *found.queue]
         known = terms.projects | terms.parts.keys() | terms.elsewhere.keys() | found.standings.keys()
@@ -84,7 +84,11 @@ class SavedQueue:
             trials={run: "Its sweep waits." if run in theirs else words for run, words in terms.trials.items()},
             parts={of[name]: part for name, part in terms.parts.items()},
         )
-        standings = {of[name]: one for name, one in found.standings.items()}
+        groups = {
+            one.group: one.group if name in seen else f"group-{of[name]}" for name, one in found.standings.items()
+        }
+        groups |= {one.group: one.group for name, one in found.standings.items() if name in seen} | {"": ""}
+        standings = {of[name]: one._replace(group=groups[one.group]) for name, one in found.standings.items()}
         return replace(self, round=replace(found, again=again, queue=queue, terms=hidden, standings=standings))
 
 
