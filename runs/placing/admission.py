@@ -16,6 +16,7 @@ from runs.values.columns import LimitNotice
 from runs.values.status import Status
 from trainyard.contract.base import to_builtins
 from trainyard.contract.statuses import SweepStatus
+from trainyard.formats.words import counted
 
 WARN_AT = 0.8  # of a limit
 Refusals = Mapping[str, str]  # sentences, by run
@@ -67,12 +68,12 @@ class Part:
         person."""
         needs, has = one.whole_slots, self.by_person.get(one.person or 0, 0.0)
         if self.slots is not None and self.held + slots + needs > self.slots:
-            may = f"Project {one.project} may hold {self.slots} slots at once"
+            may = f"Project {one.project} may hold {counted(self.slots, 'slot')} at once"
             return f"{may}: it holds {self.held:g}, and this run needs {needs:g}."
         if self.runs is not None and self.num_runs + runs >= self.runs:
-            return f"Project {one.project} may have {self.runs} runs at once: it has {self.num_runs}."
+            return f"Project {one.project} may have {counted(self.runs, 'run')} at once: it has {self.num_runs}."
         if self.per_person is not None and has + own + needs > self.per_person:
-            may = f"Each person may hold {self.per_person} slots at once in project {one.project}"
+            may = f"Each person may hold {counted(self.per_person, 'slot')} at once in project {one.project}"
             return f"{may}: who launched this run holds {has:g}, and it needs {needs:g}."
         return ""
 

@@ -46,6 +46,7 @@ class _Play:
         self._ends = [(self._lasts[one.run], one.node, one.slots) for one in holds if one.run in self._lasts]
         heapify(self._ends)
         self._now, self._num_free = 0.0, sum(self._free.values())
+        self._usable: dict[object, list[str]] = {}  # nodes, by what a request asks for
         self._nodes: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))  # by kind and free slots
         for node, free in self._free.items():
             self._nodes[self._rooms[node].accelerator][free].add(node)
@@ -87,15 +88,23 @@ class _Play:
         return started
 
     def _reserved(self, request: Request) -> float:
-        """Return when the request fits, if nobody else starts meanwhile."""
-        counts, per_node = dict(self._free), request.slots_per_node
+        """Return when the request fits, if nobody else starts meanwhile. Where nobody can say, nobody passes it."""
+        counts, per_node = {node: self._free[node] for node in self._usable_for(request)}, request.slots_per_node
         missing = request.num_nodes - sum(number >= per_node for number in counts.values())
-        for end, node, slots in sorted(self._ends):
+        for end, node, slots in sorted(one for one in self._ends if one[1] in counts):
             missing -= counts[node] < per_node <= counts[node] + slots
             counts[node] += slots
             if missing <= 0:
                 return end
-        return float("inf")
+        return float("-inf")
+
+    def _usable_for(self, request: Request) -> list[str]:
+        key = request.shape, request.excluded
+        if key not in self._usable:
+            kinds = kinds_of(request)
+            able = (one for one in self._rooms.values() if one.accelerator in kinds and is_usable(one, request))
+            self._usable[key] = [room.node for room in able]
+        return self._usable[key]
 
     def _fitting(self, request: Request) -> list[str]:
         for kind in kinds_of(request):

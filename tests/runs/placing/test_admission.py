@@ -53,7 +53,7 @@ def test_a_month_that_is_used_up_keeps_the_queue_and_a_limit_below_what_runs_end
     assert refused([asked("a")], spent) == {"a": "Project mine has used the 1.5 slot-hours that it has in a month."}
     assert refused([asked("a")], replace(TERMS, parts={"mine": Part(slot_hours=1.5, used_hours=1.4)})) == {}
     lowered = replace(TERMS, parts={"mine": Part(slots=1, held=3.0)})
-    words = "Project mine may hold 1 slots at once: it holds 3, and this run needs 1."
+    words = "Project mine may hold 1 slot at once: it holds 3, and this run needs 1."
     assert refused([asked("a")], lowered) == {"a": words}
 
 
@@ -124,7 +124,7 @@ def test_a_round_goes_by_the_limits_of_people_runs_and_money(cast: Cast, make_ru
     states = dict(Run.objects.values_list("pk", "status"))
     assert [states[run.pk] for run in runs] == ["SCHEDULED", "QUEUED", "SCHEDULED"]
     schedule(cast.cluster.pk, timezone.now())
-    words = "Each person may hold 1 slots at once in project default: who launched this run holds 1, and it needs 1."
+    words = "Each person may hold 1 slot at once in project default: who launched this run holds 1, and it needs 1."
     assert Run.objects.get(pk=runs[1].pk).reason_sentence == words
     Project.objects.update(runs_at_once=2)
     schedule(cast.cluster.pk, timezone.now())

@@ -57,6 +57,19 @@ def test_behind_what_nobody_can_say_nothing_is_said() -> None:
     assert expected(queue, [room("x")], holds, {"a": same(1.0), "p": same(10.0)}) == {"a": 10.0}
 
 
+def test_nobody_passes_a_run_of_which_nobody_can_say_when_it_starts() -> None:
+    queue = [Request("wide", 2, 2), Request("short", 1, 1)]
+    holds = [Hold("unknown", "x", 2), Hold("p", "y", 2)]
+    assert expected(queue, [room("x"), room("y")], holds, {"short": same(1.0), "p": same(10.0)}) == {}
+
+
+def test_ends_on_nodes_that_a_run_may_not_have_are_not_waited_for() -> None:
+    queue = [Request("picky", 1, 2, excluded=frozenset({"x"})), Request("short", 1, 1)]
+    holds = [Hold("p", "x", 1), Hold("q", "x", 1), Hold("r", "y", 2)]
+    lasts = {"picky": same(1.0), "short": same(25.0), "p": same(10.0), "q": same(15.0), "r": same(40.0)}
+    assert expected(queue, [room("x"), room("y")], holds, lasts) == {"short": 10.0, "picky": 40.0}
+
+
 def test_what_is_left_follows_from_runs_that_took_longer_than_it_has_so_far() -> None:
     assert span_of([10.0, 20.0]) is None
     assert span_of([10.0, 20.0, 30.0], elapsed=15.0) == Span(6.0, 10.0, 14.0, (5.0, 15.0))

@@ -69,7 +69,7 @@ def test_the_replay_decides_and_says_what_the_round_that_follows_does(cast: Cast
         assert decided[run.pk] == (placed.sentence if placed else run.reason_sentence), run.name
     states = {run.name: run.status for run in runs}
     assert states["urgent"] == Status.SCHEDULED and states["large"] == Status.QUEUED
-    assert "limited may hold 1 slots at once" in decided[runs[5].pk] and "Waiting for larger" in decided[runs[4].pk]
+    assert "limited may hold 1 slot at once" in decided[runs[5].pk] and "Waiting for larger" in decided[runs[4].pk]
     assert "/home/ty" in " ".join(decided.values()), "a check keeps runs off node-c, and is said"
 
 

@@ -84,7 +84,7 @@ def test_a_limit_is_not_passed_by_two_clusters_that_are_placed_at_one_instant(ya
     for run in (here, there):
         run.refresh_from_db()
     assert (here.status, there.status) == ("SCHEDULED", "QUEUED")
-    words = "Project default may hold 1 slots at once: it holds 1, and this run needs 1."
+    words = "Project default may hold 1 slot at once: it holds 1, and this run needs 1."
     assert there.reason_sentence == words and HeldSlot.objects.count() == 1
 
 
