@@ -12,6 +12,7 @@ from django.utils import timezone
 from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, check_launch
 from runs.actions.continuing import newest_checkpoint
+from runs.actions.starting import keep_terms
 from runs.causes import cause_of_stop
 from runs.inputs.datasets import unresolved
 from runs.inputs.repositories.pinning import PinnedCode
@@ -99,6 +100,7 @@ def queue_run(
     if prepared.pinned is not None:
         prepared.pinned.keep(run)
     _hold_code(run)
+    keep_terms(run)
     run.record("submitted", sentence, actor=actor)
     schedule_soon(cluster.pk)
     return run

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from runs.models import Cluster, HeldSlot, Placement, Run
 from runs.models.runs import counts_up_to, size_of
 from runs.placing.admission import refused, terms_of
+from runs.placing.conditions import why_not_yet
 from runs.placing.ends import History, ends_of, lasts_of, with_ends
 from runs.placing.fitting import Placed, Request, Room, Waiting
 from runs.placing.forecasting import Hold, starts
@@ -135,6 +136,8 @@ def queue_of(user: Someone, cluster: Cluster, now: datetime) -> list[QueuedRun]:
 def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room], now: datetime) -> Placed | Waiting:
     """Return where a run of the resolved spec would start if it were submitted now, else why it would wait.
     ``capacity``: what the cluster's engine has free."""
+    if sentence := why_not_yet(spec, now):
+        return Waiting(NEW, sentence)
     own = request_of(NEW, spec)
     requests = arranged(cluster, [*requests_of(waiting_runs(cluster)), own], now)
     timed, rooms = with_times(cluster, requests, capacity, now)

@@ -30,6 +30,7 @@ def broken_rules(spec: Spec) -> Iterator[Problem]:
     """Yield what is wrong across the fields of a spec that asks for one number of nodes."""
     yield from _secret_problems(spec)
     yield from _share_problems(spec)
+    yield from _start_problems(spec)
     if isinstance(spec, RecipeSpec):
         yield from _training_problems(spec)
     elif isinstance(task := getattr(spec, "task", None), CommunicationTask):
@@ -56,6 +57,11 @@ def _share_problems(spec: Spec) -> Iterator[Problem]:
         ranks = f"{resources.most_nodes} x {resources.processes_per_node}"
         words = f"{resources.slots_per_process:g} is for a run of one rank, and this one has {ranks}; accepted here: 1"
         yield Problem("resources.slots_per_process", words)
+
+
+def _start_problems(spec: Spec) -> Iterator[Problem]:
+    if spec.after.on != "ok" and not spec.after.runs:
+        yield Problem("after.on", f"{show(spec.after.on)} would be ignored: after.runs names none; accepted here: ok")
 
 
 def _notebook_problems(spec: Spec) -> Iterator[Problem]:

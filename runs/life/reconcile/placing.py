@@ -1,6 +1,7 @@
 """Placing the queue of a cluster, under a lock on the cluster's row."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -20,6 +21,7 @@ from runs.life.resizing import range_words
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.placing.admission import refused, terms_of, within
+from runs.placing.conditions import hopeless
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
 from runs.placing.queue import arranged, outlook, request_of, requests_of, waiting_runs, with_times
 from runs.placing.recovering import Recovering, recovering_runs
@@ -46,6 +48,9 @@ def schedule(cluster_id: str, now: datetime) -> None:
     cluster = Cluster.objects.filter(pk=cluster_id).first()
     if cluster is None:
         return
+    for run, sentence in hopeless(cluster):
+        with suppress(StaleStatus):
+            run.move_to(Status.CANCELLED, code="dependency", sentence=sentence)
     placed: list[Placement] = []
     vetted = _answers(cluster, now)  # outside the lock: most rounds place nothing
     if any(isinstance(answer, Placed) for answer in vetted.answers):

@@ -1,0 +1,55 @@
+"""Times in a spec: how they are written, and which are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainyard.spec import SpecError, parse_spec
+from trainyard.spec.document import parse_document
+
+DOCUMENT = {"name": "net", "task": {"recipe": "language-model"}}
+
+
+def refusals(**fields: object) -> dict[str, str]:
+    with pytest.raises(SpecError) as error:
+        parse_spec({**DOCUMENT, **fields})
+    return {problem.path: problem.message for problem in error.value.errors}
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("2026-11-28T06:00:00Z", "2026-11-28T06:00:00Z"),
+        ("2026-11-28 06:00", "2026-11-28T06:00:00Z"),
+        ("2026-11-28T06:00+02:00", "2026-11-28T04:00:00Z"),
+        ("2026-11-28", "2026-11-28T00:00:00Z"),
+        (" ", ""),
+        (None, ""),
+    ],
+)
+def test_a_time_is_kept_in_one_way(typed: object, kept: str) -> None:
+    spec = parse_spec({**DOCUMENT, "not_before": typed})
+    assert spec.resolved()["not_before"] == kept
+    assert parse_spec(spec.resolved()) == spec
+
+
+def test_yaml_s_own_times_are_texts() -> None:
+    text = "name: net\ntask: {recipe: language-model}\nnot_before: 2026-11-28T06:00:00+01:00"
+    assert parse_spec(parse_document(text, "net.yaml")).resolved()["not_before"] == "2026-11-28T05:00:00Z"
+
+
+@pytest.mark.parametrize("typed", ["tomorrow", "06:00", "2026-02-30", "9999-12-31T23:59-05:00", "NaN", "<b>"])
+def test_what_is_no_time_is_refused_with_an_example(typed: str) -> None:
+    words = refusals(not_before=typed)["not_before"]
+    assert f'"{typed}"' in words and words.startswith("must be a time")
+
+
+def test_a_number_and_a_truth_are_no_times() -> None:
+    assert refusals(not_before=20261128) == {"not_before": "must be text, not 20261128; put it in quotes"}
+    assert "not_before" in refusals(not_before=False)
+
+
+def test_what_waits_for_no_run_says_nothing_of_their_end_and_names_are_names() -> None:
+    assert "after.runs names none" in refusals(after={"on": "any"})["after.on"]
+    assert list(refusals(after={"runs": ["<b>", 3]})) == ["after.runs.0", "after.runs.1"]
+    assert refusals(after={"runs": ["a"] * 101})["after.runs"].startswith("must have at most 100 entries")
