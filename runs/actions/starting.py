@@ -1,7 +1,5 @@
 """When a run may start, as its spec says: what is refused, and what is written down beside the spec."""
 
-from datetime import datetime
-
 from runs.models import Dependency, Project, Run, StartTerms
 from runs.rights.access import Someone, visible_runs
 from trainyard.spec import Problem, Spec, SpecError
@@ -26,12 +24,17 @@ def with_runs_before(actor: Someone, project: Project, spec: Spec) -> Spec:
     return spec.model_copy(update={"after": spec.after.model_copy(update={"runs": list(dict.fromkeys(ids))})})
 
 
-def keep_terms(run: Run) -> None:
-    """Write down beside the spec what the run waits for, in the transaction of whoever calls. Raises SpecError where
-    a run that ends before it was deleted meanwhile."""
-    times = {name: _time(run, name) for name in ("not_before",)}
-    if any(times.values()):
-        StartTerms.objects.create(run=run, **times)
+def array_tag(array: str) -> str:
+    """Return the tag by which the runs of an array are found."""
+    return f"array-{array}"
+
+
+def keep_terms(run: Run, array: str = "") -> None:
+    """Write down beside the spec what the run waits for, in the transaction of whoever calls. ``array``: its id.
+    Raises SpecError where a run that ends before it was deleted meanwhile."""
+    times = {name: moment_of(text) for name in ("not_before",) if (text := run.spec[name])}
+    if array or times:
+        StartTerms.objects.create(run=run, array=array, at_once=run.spec["array"]["at_once"] if array else 0, **times)
     if ids := run.spec["after"]["runs"]:
         names = dict(Run.objects.select_for_update().filter(pk__in=ids).values_list("pk", "name"))
         if gone := [one for one in ids if one not in names]:
@@ -40,7 +43,3 @@ def keep_terms(run: Run) -> None:
             Dependency(run=run, other_id=one, name=names[one], must_succeed=run.spec["after"]["on"] == "ok")
             for one in ids
         )
-
-
-def _time(run: Run, name: str) -> datetime | None:
-    return moment_of(run.spec[name]) if run.spec.get(name) else None

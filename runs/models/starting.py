@@ -12,7 +12,6 @@ class StartTerms(models.Model):
     not_before = models.DateTimeField(null=True)
     deadline = models.DateTimeField(null=True)
     array = models.CharField(max_length=12, blank=True, db_index=True)  # one id for all its runs
-    array_index = models.PositiveSmallIntegerField(default=0)
     at_once = models.PositiveSmallIntegerField(default=0)  # of the array; 0: as many as there is room for
 
     def __str__(self) -> str:

@@ -1,11 +1,12 @@
 """What runs wait for beside room, as sentences: a time, other runs, their turn in an array. No spec is read."""
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Set
 from datetime import datetime
 
 from django.db.models import Q
 
-from runs.models import Cluster, Dependency, Run, StartTerms
+from runs.models import Cluster, Dependency, HeldSlot, Run, StartTerms
 from runs.values.status import FINAL, Status
 from trainyard.contract.base import SpecDocument
 from trainyard.spec.sections.starting import moment_of
@@ -20,6 +21,26 @@ def not_yet(cluster: Cluster, now: datetime) -> dict[str, str]:
     for run, *other in others.values_list("run", "name", "must_succeed", "other__status"):
         if run not in found and (sentence := _waits_for(*other)):
             found[run] = sentence
+    return found | _turns(queued, set(found))
+
+
+def _turns(queued: Q, others: Set[str]) -> dict[str, str]:
+    """Return the runs of arrays, without some, that wait until another one has left its nodes. One that was placed
+    before goes first."""
+    waiting = defaultdict(list)
+    rows = StartTerms.objects.filter(queued, at_once__gt=0).order_by("-run__priority", "run__number")
+    for array, at_once, run, fence in rows.values_list("array", "at_once", "run", "run__fence"):
+        if run not in others:
+            waiting[array, at_once].append((not fence, run))
+    # Not by their status: a run whose last records are on their way has left its slots.
+    holders = HeldSlot.objects.filter(placement__attempt__run__start_terms__array__in=[one for one, _ in waiting])
+    again = Q(run__status__in=(Status.RECOVERING, Status.RESIZING))
+    placed = StartTerms.objects.filter(Q(run__in=holders.values("placement__attempt__run")) | again)
+    counts = Counter(placed.filter(array__in=[one for one, _ in waiting]).values_list("array", flat=True))
+    found = {}
+    for (array, at_once), runs in waiting.items():
+        late = sorted(runs, key=lambda one: one[0])[max(0, at_once - counts[array]) :]
+        found |= dict.fromkeys((run for _, run in late), f"Waiting for another run of its array: {at_once} at a time.")
     return found
 
 

@@ -34,7 +34,9 @@ def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int
     if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
         pack = code_from_git if arguments.git else partial(send_code, client)
         document = merge(document, {"task.code": pack(spec, folder, screen)})
-    return _started(client, client.submit(document), arguments, screen)
+    run = client.submit(document)
+    runs = client.runs(tag=run["tags"][0], sort="created_at") if spec.array.launches_many else [run]
+    return max(_started(client, one, arguments, screen) for one in runs)
 
 
 def read_spec(arguments: argparse.Namespace) -> tuple[Any, Spec, Path]:

@@ -14,7 +14,7 @@ from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.preflight import PreflightMode
 from trainyard.spec.sections.resources import Resources
 from trainyard.spec.sections.restarts import Restarts
-from trainyard.spec.sections.starting import After, Moment, not_before_field
+from trainyard.spec.sections.starting import After, Array, Moment
 from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Train
 from trainyard.spec.sections.watch import Rules, watch_field
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
@@ -37,8 +37,15 @@ class Spec(Part):
         "save, and shrink or wait, where others need theirs.",
         kind="text",
     )
-    not_before: Moment = not_before_field()
+    not_before: Moment = where_field(
+        "",
+        "Not before",
+        "When it may start at the earliest, such as 2026-11-28T06:00Z; UTC where no zone is named. A time in the past "
+        "is now.",
+        advanced=True,
+    )
     after: After = After()
+    array: Array = Array()
     restarts: Restarts = Restarts()
     limits: Limits = Limits()
     hangs: Hangs = Hangs()

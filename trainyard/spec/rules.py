@@ -23,6 +23,7 @@ from trainyard.spec.strategies.mesh import inner_degrees, inner_words
 from trainyard.spec.strategies.products import product_problems
 from trainyard.spec.strategies.strategy import some
 from trainyard.spec.strategies.tensor import is_resnet
+from trainyard.spec.values.fields import LONGEST_NAME
 from trainyard.spec.values.references import OF_RANKS, names_in, read_reference
 
 
@@ -60,8 +61,19 @@ def _share_problems(spec: Spec) -> Iterator[Problem]:
 
 
 def _start_problems(spec: Spec) -> Iterator[Problem]:
-    if spec.after.on != "ok" and not spec.after.runs:
-        yield Problem("after.on", f"{show(spec.after.on)} would be ignored: after.runs names none; accepted here: ok")
+    array, none = spec.array, "" if spec.after.runs else "after.runs names none"
+    size = "" if array.size else "array.size is 0"
+    for path, value, nothing, why in (
+        ("after.on", spec.after.on, "ok", none),
+        ("array.at_once", array.at_once, 0, size),
+        ("array.index", array.index, -1, size),
+    ):
+        if why and value != nothing:
+            yield Problem(path, f"{value} would be ignored: {why}; accepted here: {nothing}, or leave it out")
+    if array.index >= array.size > 0:
+        yield Problem("array.index", f"{array.index} is none of the array's, which are 0 to {array.size - 1}")
+    if array.launches_many and (length := len(f"{spec.name}-{array.size - 1}")) > LONGEST_NAME:
+        yield Problem("name", f"has {length} characters with the array's last number; at most {LONGEST_NAME} fit")
 
 
 def _notebook_problems(spec: Spec) -> Iterator[Problem]:

@@ -1,14 +1,16 @@
 """When a run may start and by when it is to end, what ends before it, and the runs of an array."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Name, Part, where_field
+from trainyard.spec.values.fields import Name, Needs, Part, where_field
 
 MOST_BEFORE = 100  # runs that one waits for
+MOST_OF_AN_ARRAY = 1_000
+SIZE = "array.size"
 
 
 def moment_of(text: str) -> datetime:
@@ -33,16 +35,6 @@ def _moment(value: object) -> object:
 Moment = Annotated[str, Field(max_length=40), BeforeValidator(_moment)]
 
 
-def not_before_field() -> Any:
-    return where_field(
-        "",
-        "Not before",
-        "When it may start at the earliest, such as 2026-11-28T06:00Z; UTC where no zone is named. A time in the past "
-        "is now.",
-        advanced=True,
-    )
-
-
 class After(Part):
     """Runs that end before this one starts."""
 
@@ -59,3 +51,37 @@ class After(Part):
         "ended in any way.",
         advanced=True,
     )
+
+
+class Array(Part):
+    """Runs that differ in a number from 0, which their ranks find."""
+
+    size: int = where_field(
+        0,
+        "Array",
+        "How many runs are launched, named NAME-0, NAME-1 and so on; their ranks find TRAINYARD_ARRAY_INDEX and "
+        "TRAINYARD_ARRAY_SIZE. 0 is one run without a number.",
+        within=(0, MOST_OF_AN_ARRAY),
+        advanced=True,
+    )
+    at_once: int = where_field(
+        0,
+        "At once",
+        "How many of the array have nodes at a time; 0 is as many as there is room for.",
+        within=(0, MOST_OF_AN_ARRAY),
+        advanced=True,
+        needs=Needs(SIZE),
+    )
+    index: int = where_field(
+        -1,
+        "Of the array",
+        "The number of the only run that is launched; -1 launches all. A run of an array keeps its own here, so that a "
+        "clone has the same.",
+        within=(-1, MOST_OF_AN_ARRAY - 1),
+        advanced=True,
+        needs=Needs(SIZE),
+    )
+
+    @property
+    def launches_many(self) -> bool:
+        return self.size > 0 and self.index < 0

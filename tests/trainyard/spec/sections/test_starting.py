@@ -6,6 +6,7 @@ import pytest
 
 from trainyard.spec import SpecError, parse_spec
 from trainyard.spec.document import parse_document
+from trainyard.spec.sweeps import parse_sweep, space_problems
 
 DOCUMENT = {"name": "net", "task": {"recipe": "language-model"}}
 
@@ -53,3 +54,36 @@ def test_what_waits_for_no_run_says_nothing_of_their_end_and_names_are_names() -
     assert "after.runs names none" in refusals(after={"on": "any"})["after.on"]
     assert list(refusals(after={"runs": ["<b>", 3]})) == ["after.runs.0", "after.runs.1"]
     assert refusals(after={"runs": ["a"] * 101})["after.runs"].startswith("must have at most 100 entries")
+
+
+@pytest.mark.parametrize(
+    ("array", "path"),
+    [
+        ({"size": 1001}, "array.size"),
+        ({"size": -1}, "array.size"),
+        ({"at_once": 2}, "array.at_once"),
+        ({"index": 0}, "array.index"),
+        ({"size": 3, "index": 3}, "array.index"),
+        ({"size": 3, "many": 1}, "array.many"),
+        ({"size": float("nan")}, "array.size"),
+    ],
+)
+@pytest.mark.parametrize("task", [DOCUMENT["task"], {"script": "train.py", "code": "."}])
+def test_what_is_no_array_is_refused(array: dict[str, object], path: str, task: object) -> None:
+    assert list(refusals(array=array, task=task)) == [path]
+
+
+def test_names_have_room_for_the_last_number() -> None:
+    assert "at most 120 fit" in refusals(name="n" * 118, array={"size": 11})["name"]
+    assert parse_spec({**DOCUMENT, "name": "n" * 118, "array": {"size": 10}}).array.launches_many
+
+
+def test_arguments_name_the_number_and_a_sweep_has_no_array() -> None:
+    task = {"script": "train.py", "code": ".", "arguments": ["--part=${TRAINYARD_ARRAY_INDEX}"]}
+    assert parse_spec({**DOCUMENT, "task": task, "array": {"size": 2}})
+    space, budget = {"train.learning_rate": {"values": [0.1, 0.2]}}, {"trials": 2}
+    objective = {"metric": "val/loss", "direction": "minimize"}
+    sweep = parse_sweep({"name": "s", "base": DOCUMENT, "space": space, "budget": budget, "objective": objective})
+    (problem,) = space_problems(sweep, {**DOCUMENT, "array": {"size": 2}})
+    assert problem.path == "base.array.size"
+    assert not space_problems(sweep, {**DOCUMENT, "array": {"size": 2, "index": 1}})
