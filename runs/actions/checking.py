@@ -7,7 +7,7 @@ from typing import Any
 
 from runs.actions.continuing import origin_problems
 from runs.actions.queueing import why_not_so_high
-from runs.actions.starting import with_runs_before
+from runs.actions.starting import deadline_problems, with_runs_before
 from runs.inputs.datasets import resolve
 from runs.models import Cluster, CodeBundle, Node, Project, User
 from runs.placing.planning import runs_containers
@@ -59,6 +59,7 @@ def check_launch(
     problems = [Problem("priority", f"{above[:1].lower()}{above[1:].rstrip('.')}")] if above else []
     problems += [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
     problems += [*_secret_problems(actor, project, spec), *_container_problems(spec, cluster, nodes, packed or {})]
+    problems += deadline_problems(spec)
     if room := check_fits(spec, nodes):
         raise NeverFits(cluster, [*room, *problems])
     if problems:

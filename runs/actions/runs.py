@@ -268,7 +268,8 @@ def clone_run(*, actor: User, run: Run, overrides: JsonObject | None = None) -> 
     """Queue a new run with the spec of this one and the overrides. Raises what submit_run raises."""
     require(actor, run.project, Permission.RUNS_READ)
     _refuse_local(run, "Trainyard has not got its script, so there is nothing to launch.")
-    return submit_run(actor=actor, document=unresolved(run.spec), overrides=overrides, parent=run)
+    changes = {"deadline": "", **(overrides or {})} if run.spec.get("deadline") else overrides  # it may be over
+    return submit_run(actor=actor, document=unresolved(run.spec), overrides=changes, parent=run)
 
 
 def continue_run(*, actor: User, run: Run, step: int | None = None, overrides: JsonObject | None = None) -> Run:

@@ -1,5 +1,7 @@
 """When a run may start, as its spec says: what is refused, and what is written down beside the spec."""
 
+from django.utils import timezone
+
 from runs.models import Dependency, Project, Run, StartTerms
 from runs.rights.access import Someone, visible_runs
 from trainyard.spec import Problem, Spec, SpecError
@@ -24,6 +26,12 @@ def with_runs_before(actor: Someone, project: Project, spec: Spec) -> Spec:
     return spec.model_copy(update={"after": spec.after.model_copy(update={"runs": list(dict.fromkeys(ids))})})
 
 
+def deadline_problems(spec: Spec) -> list[Problem]:
+    if not spec.deadline or moment_of(spec.deadline) > timezone.now():
+        return []
+    return [Problem("deadline", f"{spec.deadline} is in the past; accepted: a later time, or none")]
+
+
 def array_tag(array: str) -> str:
     """Return the tag by which the runs of an array are found."""
     return f"array-{array}"
@@ -32,7 +40,7 @@ def array_tag(array: str) -> str:
 def keep_terms(run: Run, array: str = "") -> None:
     """Write down beside the spec what the run waits for, in the transaction of whoever calls. ``array``: its id.
     Raises SpecError where a run that ends before it was deleted meanwhile."""
-    times = {name: moment_of(text) for name in ("not_before",) if (text := run.spec[name])}
+    times = {name: moment_of(text) for name in ("not_before", "deadline") if (text := run.spec[name])}
     if array or times:
         StartTerms.objects.create(run=run, array=array, at_once=run.spec["array"]["at_once"] if array else 0, **times)
     if ids := run.spec["after"]["runs"]:

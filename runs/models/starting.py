@@ -17,6 +17,11 @@ class StartTerms(models.Model):
     def __str__(self) -> str:
         return f"terms of {self.run_id}"
 
+    @property
+    def due(self) -> float | None:
+        """Return the deadline in Unix seconds."""
+        return self.deadline.timestamp() if self.deadline else None
+
 
 class Dependency(models.Model):
     """A run that another waits for. None: it was deleted."""

@@ -108,8 +108,9 @@ def with_times(
     return timed, with_ends(cluster, rooms, ends_of(cluster, now, history))
 
 
-def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str, Span]:
-    """Return in how many seconds each run of the queue is expected to start, where somebody can say."""
+def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> tuple[dict[str, Span], dict[str, Span]]:
+    """Return in how many seconds each run of the queue is expected to start, and how long it lasts, where somebody can
+    say."""
     queue = requests_of(waiting_runs(cluster))
     early = refused(queue, terms_of(cluster, now))
     requests = arranged(cluster, [one for one in queue if one.run not in early], now)[:MAX_TIMED]
@@ -118,7 +119,8 @@ def outlook(cluster: Cluster, rooms: Sequence[Room], now: datetime) -> dict[str,
     held = HeldSlot.objects.filter(node__cluster=cluster).values_list("node", "placement__attempt__run", "index")
     slots = Counter((node, run) for node, run, _ in set(held))
     holds = [Hold(run, node, number) for (node, run), number in slots.items()]
-    return starts(requests, rooms, holds, ends | lasts_of(requests, history))
+    lasts = lasts_of(requests, history)
+    return starts(requests, rooms, holds, ends | lasts), lasts
 
 
 class QueuedRun(NamedTuple):
@@ -129,7 +131,8 @@ class QueuedRun(NamedTuple):
 def queue_of(user: Someone, cluster: Cluster, now: datetime) -> list[QueuedRun]:
     """Return the first runs that wait, of which those that the person sees. The others are counted in the places."""
     order = [one.run for one in arranged(cluster, requests_of(waiting_runs(cluster)), now)][:MAX_LISTED]
-    seen = visible_runs(user).filter(pk__in=order).select_related("project").defer("spec", "estimate").in_bulk()
+    rows = visible_runs(user).filter(pk__in=order).select_related("project", "start_terms")
+    seen = rows.defer("spec", "estimate").in_bulk()
     return [QueuedRun(seen[run], place) for place, run in enumerate(order, 1) if run in seen]
 
 

@@ -99,6 +99,7 @@ class StartPrediction(WireStruct):
     at: float
     low: float
     high: float
+    ends: float | None = None  # as is expected of a run that starts ``at``; None: nobody can say
 
 
 class LeftOutNode(WireStruct, kw_only=True):

@@ -44,6 +44,12 @@ class Spec(Part):
         "is now.",
         advanced=True,
     )
+    deadline: Moment = where_field(
+        "",
+        "Deadline",
+        "When it has to have ended, such as 2026-11-28T14:00Z: shown beside its expected end. It changes no order.",
+        advanced=True,
+    )
     after: After = After()
     array: Array = Array()
     restarts: Restarts = Restarts()

@@ -70,6 +70,8 @@ def _start_problems(spec: Spec) -> Iterator[Problem]:
     ):
         if why and value != nothing:
             yield Problem(path, f"{value} would be ignored: {why}; accepted here: {nothing}, or leave it out")
+    if spec.deadline and spec.deadline <= spec.not_before:
+        yield Problem("deadline", f"{spec.deadline} is not later than not_before, which is {spec.not_before}")
     if array.index >= array.size > 0:
         yield Problem("array.index", f"{array.index} is none of the array's, which are 0 to {array.size - 1}")
     if array.launches_many and (length := len(f"{spec.name}-{array.size - 1}")) > LONGEST_NAME:

@@ -208,17 +208,18 @@ def predict_starts(cluster_id: str, now: datetime) -> None:
         return
     cluster = Cluster.objects.filter(pk=cluster_id).first()
     if cluster is not None:
-        _write_predictions(cluster, outlook(cluster, engine_of(cluster).capacity(cluster, now), now), now.timestamp())
+        _write_predictions(cluster, *outlook(cluster, engine_of(cluster).capacity(cluster, now), now), now.timestamp())
 
 
-def _write_predictions(cluster: Cluster, found: Mapping[str, Span], now: float) -> None:
+def _write_predictions(cluster: Cluster, found: Mapping[str, Span], lasts: Mapping[str, Span], now: float) -> None:
     changed = []
     told = waiting_runs(cluster).filter(Q(pk__in=found) | Q(predicted_start__isnull=False))
     for run in told.only("pk", "predicted_start"):
         before, span = run.start_prediction, found.get(run.pk)
         if (span is None and before is None) or (span and before and _is_alike(before, span, now)):
             continue
-        made = span and to_builtins(StartPrediction(now, now + span.expected, now + span.low, now + span.high))
+        end = now + span.expected + lasts[run.pk].expected if span and run.pk in lasts else None
+        made = span and to_builtins(StartPrediction(now, now + span.expected, now + span.low, now + span.high, end))
         run.predicted_start = made
         changed.append(run)
     Run.objects.bulk_update(changed, ["predicted_start"], batch_size=200)

@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from runs import actions
 from runs.life.reconcile import schedule
+from runs.life.reconcile.placing import predict_starts
 from runs.models import HeldSlot, Membership, Project, Role, Run
-from runs.placing.queue import forecast
+from runs.placing.queue import forecast, queue_of
 from runs.privacy.retention import forget
 from runs.values.status import Status
 from tests.cast import Cast, make_node, spec
@@ -146,3 +147,28 @@ def test_runs_that_the_launcher_does_not_see_and_those_of_another_project_are_un
         for place, text in enumerate((hidden.pk, other.pk, "nothing"))
     ]
     assert not Run.objects.filter(project=cast.project).exists()
+
+
+def test_a_deadline_stands_beside_the_expected_end(cast: Cast, now: datetime) -> None:
+    make_node(cast.cluster, slots=1)
+    late = (now + timedelta(hours=1)).isoformat()
+    for name, deadline in (("first", ""), ("waits", late), ("last", "")):
+        submit(cast, name, deadline=deadline, limits={"time": "1h"})
+    schedule(cast.cluster.pk, now)
+    predict_starts(cast.cluster.pk, now)
+    waits, last = (one.run for one in queue_of(cast.mate, cast.cluster, now))
+    assert waits.start_terms.due == (now + timedelta(hours=1)).timestamp()
+    found = waits.start_prediction
+    assert found is not None and found.ends is not None
+    assert found.ends - found.at == pytest.approx(waits.planned_s, rel=0.01)
+    assert not hasattr(last, "start_terms")
+
+
+def test_a_deadline_in_the_past_is_refused_and_a_clone_has_none(cast: Cast, now: datetime) -> None:
+    with pytest.raises(SpecError) as error:
+        submit(cast, deadline="2026-01-01")
+    assert [str(one) for one in error.value.errors] == [
+        "deadline: 2026-01-01T00:00:00Z is in the past; accepted: a later time, or none"
+    ]
+    run = submit(cast, deadline=(now + LATER).isoformat())
+    assert run.spec["deadline"] and not actions.clone_run(actor=cast.mate, run=run).spec["deadline"]

@@ -6,9 +6,15 @@ import pytest
 
 from trainyard.spec import SpecError, parse_spec
 from trainyard.spec.document import parse_document
-from trainyard.spec.sweeps import parse_sweep, space_problems
+from trainyard.spec.sweeps import parse_sweep, space_problems, trial_document
 
 DOCUMENT = {"name": "net", "task": {"recipe": "language-model"}}
+SWEEP = {
+    "base": DOCUMENT,
+    "space": {"train.learning_rate": {"values": [0.1, 0.2]}},
+    "budget": {"trials": 2},
+    "objective": {"metric": "val/loss", "direction": "minimize"},
+}
 
 
 def refusals(**fields: object) -> dict[str, str]:
@@ -73,6 +79,12 @@ def test_what_is_no_array_is_refused(array: dict[str, object], path: str, task: 
     assert list(refusals(array=array, task=task)) == [path]
 
 
+def test_large_specs_are_not_launched_a_thousand_times() -> None:
+    task = {"script": "train.py", "code": ".", "environment": {f"V{one}": "x" * 1_000 for one in range(100)}}
+    assert "at most 67,108,864 in all" in refusals(task=task, array={"size": 1_000})["array.size"]
+    assert parse_spec({**DOCUMENT, "task": task, "array": {"size": 1_000, "index": 7}})
+
+
 def test_names_have_room_for_the_last_number() -> None:
     assert "at most 120 fit" in refusals(name="n" * 118, array={"size": 11})["name"]
     assert parse_spec({**DOCUMENT, "name": "n" * 118, "array": {"size": 10}}).array.launches_many
@@ -81,9 +93,14 @@ def test_names_have_room_for_the_last_number() -> None:
 def test_arguments_name_the_number_and_a_sweep_has_no_array() -> None:
     task = {"script": "train.py", "code": ".", "arguments": ["--part=${TRAINYARD_ARRAY_INDEX}"]}
     assert parse_spec({**DOCUMENT, "task": task, "array": {"size": 2}})
-    space, budget = {"train.learning_rate": {"values": [0.1, 0.2]}}, {"trials": 2}
-    objective = {"metric": "val/loss", "direction": "minimize"}
-    sweep = parse_sweep({"name": "s", "base": DOCUMENT, "space": space, "budget": budget, "objective": objective})
+    sweep = parse_sweep({"name": "s", **SWEEP})
     (problem,) = space_problems(sweep, {**DOCUMENT, "array": {"size": 2}})
     assert problem.path == "base.array.size"
     assert not space_problems(sweep, {**DOCUMENT, "array": {"size": 2, "index": 1}})
+
+
+def test_a_deadline_comes_after_the_start_and_no_trial_has_one() -> None:
+    words = refusals(deadline="2026-11-28", not_before="2026-11-28T02:00+02:00")["deadline"]
+    assert words == "2026-11-28T00:00:00Z is not later than not_before, which is 2026-11-28T00:00:00Z"
+    sweep = parse_sweep({"name": "s", **SWEEP})
+    assert trial_document(sweep, {**DOCUMENT, "deadline": "2126-11-28"}, 0, {})["deadline"] == ""
