@@ -18,8 +18,8 @@ def not_yet(cluster: Cluster, now: datetime) -> dict[str, str]:
     rows = StartTerms.objects.filter(queued, run__fence=0, not_before__gt=now).values_list("run", "not_before")
     found = {run: _until(not_before) for run, not_before in rows if not_before}
     others = Dependency.objects.filter(queued, run__fence=0).order_by("pk")
-    for run, *other in others.values_list("run", "name", "must_succeed", "other__status"):
-        if run not in found and (sentence := _waits_for(*other)):
+    for run, name, must_succeed, status in others.values_list("run", "name", "must_succeed", "other__status"):
+        if run not in found and (sentence := _waits_for(name, must_succeed, status)):
             found[run] = sentence
     return found | _turns(queued, set(found))
 
@@ -37,7 +37,7 @@ def _turns(queued: Q, others: Set[str]) -> dict[str, str]:
     again = Q(run__status__in=(Status.RECOVERING, Status.RESIZING))
     placed = StartTerms.objects.filter(Q(run__in=holders.values("placement__attempt__run")) | again)
     counts = Counter(placed.filter(array__in=[one for one, _ in waiting]).values_list("array", flat=True))
-    found = {}
+    found: dict[str, str] = {}
     for (array, at_once), runs in waiting.items():
         late = sorted(runs, key=lambda one: one[0])[max(0, at_once - counts[array]) :]
         found |= dict.fromkeys((run for _, run in late), f"Waiting for another run of its array: {at_once} at a time.")

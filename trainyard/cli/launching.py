@@ -35,8 +35,10 @@ def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int
         pack = code_from_git if arguments.git else partial(send_code, client)
         document = merge(document, {"task.code": pack(spec, folder, screen)})
     run = client.submit(document)
-    runs = client.runs(tag=run["tags"][0], sort="created_at") if spec.array.launches_many else [run]
-    return max(_started(client, one, arguments, screen) for one in runs)
+    if not spec.array.launches_many:
+        return _started(client, run, arguments, screen)
+    tag = client.run_document(run["id"])["tags"][0]
+    return max(_started(client, one, arguments, screen) for one in client.runs(tag=tag, sort="created_at"))
 
 
 def read_spec(arguments: argparse.Namespace) -> tuple[Any, Spec, Path]:

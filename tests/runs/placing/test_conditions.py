@@ -18,6 +18,7 @@ from runs.privacy.retention import forget
 from runs.values.status import Status
 from tests.cast import Cast, make_node, spec
 from tests.servers import Valkey
+from trainyard.contract.base import SpecDocument
 from trainyard.spec import SpecError
 
 LATER = timedelta(seconds=2)
@@ -69,7 +70,7 @@ def test_a_time_in_the_past_is_now(cast: Cast, now: datetime) -> None:
 
 
 def test_the_launch_form_is_told_that_it_would_wait(cast: Cast, now: datetime) -> None:
-    found = forecast(cast.cluster, spec(not_before="2126-11-28T06:00:30Z"), [], now)
+    found = forecast(cast.cluster, SpecDocument(spec(not_before="2126-11-28T06:00:30Z")), [], now)
     assert getattr(found, "sentence", "") == "Waiting until 2126-11-28 06:00:30 UTC."
 
 

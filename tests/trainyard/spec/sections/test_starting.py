@@ -82,7 +82,7 @@ def test_what_is_no_array_is_refused(array: dict[str, object], path: str, task: 
 def test_large_specs_are_not_launched_a_thousand_times() -> None:
     task = {"script": "train.py", "code": ".", "environment": {f"V{one}": "x" * 1_000 for one in range(100)}}
     assert "at most 67,108,864 in all" in refusals(task=task, array={"size": 1_000})["array.size"]
-    assert parse_spec({**DOCUMENT, "task": task, "array": {"size": 1_000, "index": 7}})
+    assert parse_spec({**DOCUMENT, "task": task, "array": {"size": 1_000, "index": 7}}).array.index == 7
 
 
 def test_names_have_room_for_the_last_number() -> None:
@@ -92,7 +92,7 @@ def test_names_have_room_for_the_last_number() -> None:
 
 def test_arguments_name_the_number_and_a_sweep_has_no_array() -> None:
     task = {"script": "train.py", "code": ".", "arguments": ["--part=${TRAINYARD_ARRAY_INDEX}"]}
-    assert parse_spec({**DOCUMENT, "task": task, "array": {"size": 2}})
+    assert parse_spec({**DOCUMENT, "task": task, "array": {"size": 2}}).array.size == 2
     sweep = parse_sweep({"name": "s", **SWEEP})
     (problem,) = space_problems(sweep, {**DOCUMENT, "array": {"size": 2}})
     assert problem.path == "base.array.size"
