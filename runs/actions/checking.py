@@ -7,6 +7,7 @@ from typing import Any
 
 from runs.actions.continuing import origin_problems
 from runs.actions.queueing import why_not_so_high, why_too_long
+from runs.actions.starting import deadline_problems, with_runs_before
 from runs.inputs.datasets import resolve
 from runs.models import Cluster, CodeBundle, Node, Project, User
 from runs.placing.planning import runs_containers
@@ -52,7 +53,7 @@ def check_launch(
     project = access.project_by_name(actor, spec.project)
     access.require(actor, project, wanted)
     cluster = cluster_of(actor, project, spec)
-    spec = resolve(spec, project, cluster)
+    spec = with_runs_before(actor, project, resolve(spec, project, cluster))
     nodes = _nodes(cluster)
     above = why_not_so_high(actor, project, priority_of(spec.priority))
     problems = [Problem("priority", f"{above[:1].lower()}{above[1:].rstrip('.')}")] if above else []
@@ -60,6 +61,7 @@ def check_launch(
         problems.append(Problem("limits.time", words))
     problems += [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
     problems += [*_secret_problems(actor, project, spec), *_container_problems(spec, cluster, nodes, packed or {})]
+    problems += deadline_problems(spec)
     if room := check_fits(spec, nodes):
         raise NeverFits(cluster, [*room, *problems])
     if problems:

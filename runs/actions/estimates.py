@@ -11,6 +11,7 @@ from runs.engines import engine_of
 from runs.inputs.datasets import resolve
 from runs.models import Cluster, Node
 from runs.models.runs import size_of
+from runs.placing.conditions import why_not_yet
 from runs.placing.fitting import Placed, Waiting
 from runs.placing.planning import MAX_RANKS, Costs, KnownRates, costs, frozen_estimate, likely_nodes
 from runs.placing.queue import NEW, Ahead, request_of
@@ -76,6 +77,8 @@ def _prospect(
     ahead: Ahead, user: Someone, spec: Spec, cluster: Cluster, nodes: Sequence[Node]
 ) -> tuple[Placed | Waiting, Span | None]:
     document = spec.resolved()
+    if sentence := why_not_yet(document, ahead.now):
+        return Waiting(NEW, sentence), None
     request = replace(request_of(NEW, document), person=user.pk)
     estimate = frozen_estimate(spec, cluster, nodes) if spec.world_size() <= MAX_TYPED_RANKS else None
     planned_s = estimate["step_time"]["total"] * spec.train.steps if estimate and isinstance(spec, RecipeSpec) else None

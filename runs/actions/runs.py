@@ -1,7 +1,7 @@
 """Requests about a run."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, check_launch
 from runs.actions.continuing import newest_checkpoint
 from runs.actions.queueing import why_too_long
+from runs.actions.starting import array_tag, keep_terms
 from runs.causes import cause_of_stop
 from runs.inputs.datasets import unresolved
 from runs.inputs.repositories.pinning import PinnedCode
@@ -27,6 +28,7 @@ from runs.recovery.fencing import unconfirmed_nodes
 from runs.rights.access import Permission, require, require_still, require_use
 from runs.rights.audit.recording import act_of, describe, record
 from runs.tasks import reconcile_soon, schedule_soon
+from runs.values.ids import new_id
 from runs.values.refused import Refused
 from runs.values.run_config import MAX_NOTES, MAX_STEP_NOTE, MOST_STEP_NOTES, NOTE, Origin, clean_tags, config_of
 from runs.values.status import PLACED, Status, Wanted
@@ -81,17 +83,33 @@ def prepare_run(*, actor: User, document: Any) -> PreparedRun:
 def queue_run(
     prepared: PreparedRun, *, actor: User, sentence: str, job: Job | None = None, parent: Run | None = None
 ) -> Run:
-    """Write the run, in the transaction of whoever calls."""
-    resolved, cluster = prepared.resolved, prepared.found.cluster
+    """Write the run, or all of its array, in the transaction of whoever calls, and return the first."""
+    resolved, array = prepared.resolved, prepared.found.spec.array
+    write = partial(_write_run, actor=actor, sentence=sentence, job=job, parent=parent)
+    if array.launches_many:
+        group, name = new_id(), resolved["name"]
+        own = [{**resolved["array"], "index": index} for index in range(array.size)]
+        specs = [SpecDocument({**resolved, "name": f"{name}-{one['index']}", "array": one}) for one in own]
+        run, *_ = [write(replace(prepared, resolved=one), array=group) for one in specs]
+    else:
+        run = write(prepared)
+    schedule_soon(prepared.found.cluster.pk)
+    return run
+
+
+def _write_run(
+    prepared: PreparedRun, *, actor: User, sentence: str, job: Job | None, parent: Run | None, array: str = ""
+) -> Run:
+    resolved = prepared.resolved
     run = Run.make(
         project=prepared.found.project,
-        cluster=cluster,
+        cluster=prepared.found.cluster,
         job=job,
         parent=parent,
         name=resolved["name"],
         spec=resolved,
         estimate=prepared.estimate,
-        tags=resolved.get("tags", []),
+        tags=[*([array_tag(array)] if array else []), *resolved.get("tags", [])],
         config=config_of(resolved),
         reason_code="queued",
         reason_sentence=QUEUED_SENTENCE,
@@ -100,8 +118,8 @@ def queue_run(
     if prepared.pinned is not None:
         prepared.pinned.keep(run)
     _hold_code(run)
+    keep_terms(run, array)
     run.record("submitted", sentence, actor=actor)
-    schedule_soon(cluster.pk)
     return run
 
 
@@ -253,7 +271,8 @@ def clone_run(*, actor: User, run: Run, overrides: JsonObject | None = None) -> 
     """Queue a new run with the spec of this one and the overrides. Raises what submit_run raises."""
     require(actor, run.project, Permission.RUNS_READ)
     _refuse_local(run, "Trainyard has not got its script, so there is nothing to launch.")
-    return submit_run(actor=actor, document=unresolved(run.spec), overrides=overrides, parent=run)
+    changes = {"deadline": "", **(overrides or {})} if run.spec.get("deadline") else overrides  # it may be over
+    return submit_run(actor=actor, document=unresolved(run.spec), overrides=changes, parent=run)
 
 
 def continue_run(*, actor: User, run: Run, step: int | None = None, overrides: JsonObject | None = None) -> Run:

@@ -162,6 +162,8 @@ MACHINERY = TableGroup(
         (models.Allocation, "Allocations", "machines that an engine asked its system for"),
         (models.HeldSlot, "Held slots", "slots of nodes that an attempt has"),
         (models.RunTime, "Times of runs", "where the time of a run that has ended went"),
+        (models.StartTerms, "Terms of starts", "times and arrays of runs"),
+        (models.Dependency, "Dependencies", "which runs wait for which"),
         (models.RunCode, "Code from Git", "which commit a run was made of"),
         (models.RunNumber, "Numbers of runs", "the newest one that a run got"),
         (models.GoneRun, "Deleted runs", "ids that no run gets again"),

@@ -16,6 +16,8 @@ from runs.rights.audit.pseudonyms import shown
 # What was launched, and what it was made of.
 written(models.GoneRun, "id at", search="id")
 written(models.RunNumber, "id")
+written(models.StartTerms, "run not_before deadline array at_once", search="run__id array", base=OfRuns)
+written(models.Dependency, "run other name must_succeed", search="run__id other__id name", base=OfRuns)
 written(
     models.Event, "at run code sentence actor", search="run__id run__name", filters="code", related="run actor",
     ordering="-id", base=OfRuns,

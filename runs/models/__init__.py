@@ -23,4 +23,5 @@ from runs.models.reports import Report, ReportComment, ReportVersion
 from runs.models.runs import GoneRun, Run, RunNumber, RunTime
 from runs.models.security.audit import AuditEntry, AuditHead
 from runs.models.security.secrets import Secret, SecretUse, SecretVersion, StorageKey
+from runs.models.starting import Dependency, StartTerms
 from runs.models.sweeps import Sweep, Trial, TrialReport, TrialRun

@@ -9,6 +9,7 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from runs.models import Cluster, HeldSlot, Project, Run, Sweep, Trial
+from runs.placing.conditions import not_yet
 from runs.placing.fitting import Request
 from runs.placing.usage import first_of_month, held_of, used_this_month
 from runs.rights.access import users_who_may_run_on
@@ -92,7 +93,7 @@ class Terms:
     projects: frozenset[str]  # whose runs it takes, by name
     people: frozenset[int]  # whose runs it takes in any project
     elsewhere: Mapping[str, str]  # why it is in no region of a project, by the project's name
-    trials: Refusals  # of sweeps that are paused, or have as many trials on nodes as they may
+    trials: Refusals  # of sweeps that are paused or have as many on nodes as they may; and who may not start yet
     parts: Mapping[str, Part] = field(default_factory=dict)  # of projects that have limits, by name
 
 
@@ -183,7 +184,7 @@ def terms_of(cluster: Cluster, now: datetime) -> Terms:
             for project in Project.objects.exclude(regions="")
             if (sentence := project.why_not_in(f"cluster {cluster.name}", cluster.region))
         },
-        trials=_held_back(cluster),
+        trials=not_yet(cluster, now) | _held_back(cluster),
         parts=parts,
     )
 

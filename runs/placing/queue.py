@@ -122,16 +122,18 @@ class Ahead:
     """A cluster's queue as it is now, read once. ``rooms``: what the cluster's engine has free."""
 
     def __init__(self, cluster: Cluster, rooms: Sequence[Room], now: datetime) -> None:
-        self._cluster, self._now, self._rooms = cluster, now, rooms
+        self._cluster, self.now, self._rooms = cluster, now, rooms
         self._queue, self._terms = requests_of(waiting_runs(cluster)), terms_of(cluster, now)
         self.history = History(cluster, now)
         self._ends = ends_of(cluster, now, self.history)
+        self.lasts: dict[str, Span] = {}  # how long those last of which starts were asked
 
     def starts(self, own: Request | None = None, lasts: Span | None = None) -> dict[str, tuple[Span, float]]:
         """Return in how many seconds each run is expected to start, where known, and what was expected before that was
         corrected by what came of earlier predictions. ``own`` would be submitted now."""
         requests = self._arranged(own)[:MAX_TIMED]
-        found = starts(requests, self._rooms, holds_of(self._cluster), self._ends | self._lasts(requests, lasts))
+        self.lasts = self._lasts(requests, lasts)
+        found = starts(requests, self._rooms, holds_of(self._cluster), self._ends | self.lasts)
         past = outcomes_of(self._cluster) if found else []
         return {run: (corrected(span, past), span.expected) for run, span in found.items()}
 
@@ -151,7 +153,7 @@ class Ahead:
     def _arranged(self, own: Request | None) -> list[Request]:
         requests = [*self._queue, own] if own else self._queue
         early = refused(requests, self._terms)
-        return arranged(self._cluster, [one for one in requests if one.run not in early], self._now)
+        return arranged(self._cluster, [one for one in requests if one.run not in early], self.now)
 
     def _lasts(self, requests: Sequence[Request], own: Span | None) -> dict[str, Span]:
         return lasts_of(requests, self.history) | ({NEW: own} if own else {})
@@ -196,5 +198,6 @@ class QueuedRun(NamedTuple):
 def queue_of(user: Someone, cluster: Cluster, now: datetime) -> list[QueuedRun]:
     """Return the first runs that wait, of which those that the person sees. The others are counted in the places."""
     order = [one.run for one in arranged(cluster, requests_of(waiting_runs(cluster)), now)][:MAX_LISTED]
-    seen = visible_runs(user).filter(pk__in=order).select_related("project").defer("spec", "estimate").in_bulk()
+    rows = visible_runs(user).filter(pk__in=order).select_related("project", "start_terms")
+    seen = rows.defer("spec", "estimate").in_bulk()
     return [QueuedRun(seen[run], place) for place, run in enumerate(order, 1) if run in seen]

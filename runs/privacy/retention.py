@@ -16,7 +16,7 @@ from runs.records.files import paths as places
 from runs.records.files.paths import output_folder
 from runs.records.metrics.erase import delete_run_data, remove_checkpoint_rows, remove_logs, remove_media, remove_points
 from runs.values.refused import Refused
-from runs.values.status import FINAL
+from runs.values.status import FINAL, Status
 
 # Deleting runs: on request, or some time after they were archived.
 
@@ -28,6 +28,8 @@ def forget(run: Run) -> None:
     with transaction.atomic():
         if not run.is_local:
             GoneRun.objects.get_or_create(pk=run_id)
+        if run.status == Status.SUCCEEDED:
+            run.dependents.all().delete()  # what waits for its success waits no more
         run.delete()
     delete_run_data(run_id)
     shutil.rmtree(places.run_folder(run_id), ignore_errors=True)

@@ -112,6 +112,7 @@ class StartPrediction(WireStruct):
     low: float
     high: float
     first: FirstPrediction | None = None
+    ends: float | None = None  # as is expected of a run that starts ``at``; None: nobody can say
 
 
 class LimitNotice(WireStruct):

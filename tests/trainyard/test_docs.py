@@ -44,7 +44,7 @@ def test_the_tables_of_what_goes_together_are_those_of_the_code() -> None:
 
 
 def test_every_spec_on_the_pages_is_a_valid_one() -> None:
-    text = "\n".join((DOCS / name).read_text() for name in ("spec.md", "recovery.md", "log_rules.md"))
+    text = "\n".join((DOCS / name).read_text() for name in ("spec.md", "recovery.md", "log_rules.md", "queue.md"))
     found = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     assert len(found) > 5
     for one in found:

@@ -33,7 +33,11 @@ def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int
     if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
         pack = code_from_git if arguments.git else partial(send_code, client)
         document = merge(document, {"task.code": pack(spec, folder, screen)})
-    return _started(client, client.submit(document), arguments, screen)
+    run = client.submit(document)
+    if not spec.array.launches_many:
+        return _started(client, run, arguments, screen)
+    tag = client.run_document(run["id"])["tags"][0]
+    return max(_started(client, one, arguments, screen) for one in client.runs(tag=tag, sort="created_at"))
 
 
 def read_spec(arguments: argparse.Namespace) -> tuple[Any, Spec, Path]:

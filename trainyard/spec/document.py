@@ -16,7 +16,7 @@ MAX_REPEATED = 50_000  # values that aliases may stand for: a spec has no more
 
 class _Loader(yaml.SafeLoader):
     """YAML's safe loader, which refuses a key that is there twice (the first would silently be lost) and aliases that
-    explode, and reads the keys on, off, yes and no as text."""
+    explode, and reads the keys on, off, yes and no as text, as it does times."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -50,6 +50,12 @@ class _Loader(yaml.SafeLoader):
                     )
                 seen.add(key_node.value)
         return super().construct_mapping(node, deep=deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [one for one in kinds if one[0] != "tag:yaml.org,2002:timestamp"]
+    for first, kinds in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 
 
 def line_at(text: str, path: str) -> int:

@@ -14,6 +14,7 @@ from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.preflight import PreflightMode
 from trainyard.spec.sections.resources import Resources
 from trainyard.spec.sections.restarts import Restarts
+from trainyard.spec.sections.starting import After, Array, Moment
 from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Train
 from trainyard.spec.sections.watch import Rules, watch_field
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
@@ -36,6 +37,21 @@ class Spec(Part):
         "save, and shrink or wait, where others need theirs.",
         kind="text",
     )
+    not_before: Moment = where_field(
+        "",
+        "Not before",
+        "When it may start at the earliest, such as 2026-11-28T06:00Z; UTC where no zone is named. A time in the past "
+        "is now.",
+        advanced=True,
+    )
+    deadline: Moment = where_field(
+        "",
+        "Deadline",
+        "When it has to have ended, such as 2026-11-28T14:00Z: shown beside its expected end. It changes no order.",
+        advanced=True,
+    )
+    after: After = After()
+    array: Array = Array()
     restarts: Restarts = Restarts()
     limits: Limits = Limits()
     hangs: Hangs = Hangs()

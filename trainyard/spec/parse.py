@@ -14,6 +14,7 @@ from trainyard.spec.sections.tasks import PROGRAMS
 from trainyard.spec.sections.watch import MOST_RULES
 
 MAX_SPEC_BYTES = 256 * 1024
+MAX_ARRAY_BYTES = 64 * 2**20
 MAX_VALUES = 50_000
 MAX_DEPTH = 20
 RECIPES = tuple(name for name in KINDS if name != "script")
@@ -27,6 +28,9 @@ def parse_spec(document: object) -> Spec:
     num_bytes = len(json.dumps(spec.resolved()).encode())
     if num_bytes > MAX_SPEC_BYTES:
         raise SpecError([Problem("", f"the spec has {num_bytes:,} bytes; at most {MAX_SPEC_BYTES:,} are accepted")])
+    if spec.array.launches_many and num_bytes * spec.array.size > MAX_ARRAY_BYTES:
+        words = f"{spec.array.size} specs of {num_bytes:,} bytes; at most {MAX_ARRAY_BYTES:,} in all are accepted"
+        raise SpecError([Problem("array.size", words)])
     return spec
 
 

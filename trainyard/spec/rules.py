@@ -23,6 +23,7 @@ from trainyard.spec.strategies.mesh import inner_degrees, inner_words
 from trainyard.spec.strategies.products import product_problems
 from trainyard.spec.strategies.strategy import some
 from trainyard.spec.strategies.tensor import is_resnet
+from trainyard.spec.values.fields import LONGEST_NAME
 from trainyard.spec.values.references import OF_RANKS, names_in, read_reference
 
 
@@ -30,6 +31,7 @@ def broken_rules(spec: Spec) -> Iterator[Problem]:
     """Yield what is wrong across the fields of a spec that asks for one number of nodes."""
     yield from _secret_problems(spec)
     yield from _share_problems(spec)
+    yield from _start_problems(spec)
     if isinstance(spec, RecipeSpec):
         yield from _training_problems(spec)
     elif isinstance(task := getattr(spec, "task", None), CommunicationTask):
@@ -56,6 +58,24 @@ def _share_problems(spec: Spec) -> Iterator[Problem]:
         ranks = f"{resources.most_nodes} x {resources.processes_per_node}"
         words = f"{resources.slots_per_process:g} is for a run of one rank, and this one has {ranks}; accepted here: 1"
         yield Problem("resources.slots_per_process", words)
+
+
+def _start_problems(spec: Spec) -> Iterator[Problem]:
+    array, none = spec.array, "" if spec.after.runs else "after.runs names none"
+    size = "" if array.size else "array.size is 0"
+    for path, value, nothing, why in (
+        ("after.on", spec.after.on, "ok", none),
+        ("array.at_once", array.at_once, 0, size),
+        ("array.index", array.index, -1, size),
+    ):
+        if why and value != nothing:
+            yield Problem(path, f"{value} would be ignored: {why}; accepted here: {nothing}, or leave it out")
+    if spec.deadline and spec.deadline <= spec.not_before:
+        yield Problem("deadline", f"{spec.deadline} is not later than not_before, which is {spec.not_before}")
+    if array.index >= array.size > 0:
+        yield Problem("array.index", f"{array.index} is none of the array's, which are 0 to {array.size - 1}")
+    if array.launches_many and (length := len(f"{spec.name}-{array.size - 1}")) > LONGEST_NAME:
+        yield Problem("name", f"has {length} characters with the array's last number; at most {LONGEST_NAME} fit")
 
 
 def _notebook_problems(spec: Spec) -> Iterator[Problem]:

@@ -71,7 +71,8 @@ class Clone(Body):
 @router.post("/runs", response={201: RunOut}, openapi_extra=body_of(SPEC_OR_JOB), summary="Submit a run")
 @operation(thing(Permission.RUNS_LAUNCH))
 def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocument]:
-    """The body is a spec, or `{"job": id, "overrides": {path: value}}`. Example: `{"name": "hello", "task": {"recipe":
+    """The body is a spec, or `{"job": id, "overrides": {path: value}}`. Of an array the answer is the first run, whose
+    first tag all of them have. Example: `{"name": "hello", "task": {"recipe":
     "language-model"}}`"""
     user = actor(request)
     if "job" not in document:

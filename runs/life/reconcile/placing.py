@@ -1,6 +1,7 @@
 """Placing the queue of a cluster, under a lock on the rows of the cluster and of projects that have limits."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -20,6 +21,7 @@ from runs.life.reconcile.saved import Round, SavedQueue, placed_sentence
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.placing.admission import limited, terms_of
+from runs.placing.conditions import hopeless
 from runs.placing.fitting import Placed, Waiting, could_ever_fit, has_room
 from runs.placing.planning import would_travel
 from runs.placing.policies import policy_of
@@ -49,6 +51,9 @@ def schedule(cluster_id: str, now: datetime) -> None:
     cluster = Cluster.objects.filter(pk=cluster_id).first()
     if cluster is None:
         return
+    for run, sentence in hopeless(cluster):
+        with suppress(StaleStatus):
+            run.move_to(Status.CANCELLED, code="dependency", sentence=sentence)
     placed: list[Placement] = []
     _, vetted = _play(cluster, now)  # outside the lock: most rounds place nothing
     if any(isinstance(answer, Placed) for answer in vetted.answers):
@@ -219,11 +224,13 @@ def predict_starts(cluster_id: str, now: datetime) -> None:
         return
     cluster = Cluster.objects.filter(pk=cluster_id).first()
     if cluster is not None:
-        found = Ahead(cluster, engine_of(cluster).capacity(cluster, now), now).starts()
-        _write_predictions(cluster, found, now.timestamp())
+        ahead = Ahead(cluster, engine_of(cluster).capacity(cluster, now), now)
+        _write_predictions(cluster, ahead.starts(), ahead.lasts, now.timestamp())
 
 
-def _write_predictions(cluster: Cluster, found: Mapping[str, tuple[Span, float]], now: float) -> None:
+def _write_predictions(
+    cluster: Cluster, found: Mapping[str, tuple[Span, float]], lasts: Mapping[str, Span], now: float
+) -> None:
     changed = []
     told = waiting_runs(cluster).filter(Q(pk__in=found) | Q(predicted_start__isnull=False))
     for run in told.only("pk", "predicted_start"):
@@ -234,7 +241,8 @@ def _write_predictions(cluster: Cluster, found: Mapping[str, tuple[Span, float]]
         if span is not None:
             times = now, now + span.expected, now + span.low, now + span.high
             first = (before and before.first) or FirstPrediction(*times, played)
-            run.predicted_start = to_builtins(StartPrediction(*times, first))
+            end = times[1] + lasts[run.pk].expected if run.pk in lasts else None
+            run.predicted_start = to_builtins(StartPrediction(*times, first, end))
         changed.append(run)
     Run.objects.bulk_update(changed, ["predicted_start"], batch_size=200)
     if changed:

@@ -17,7 +17,7 @@ from runs.rights.audit.facts import Values, current_act
 # Rows that the machinery writes in the course of an act; what a person changed is in others.
 MACHINERY = frozenset(
     ("auditentry", "audithead", "event", "heldslot", "idempotencykey", "workspace", "runtime", "attempt", "placement",
-     "allocation", "preflight", "gonerun", "runcode", "secretuse", "secretversion",
+     "allocation", "preflight", "gonerun", "runcode", "secretuse", "secretversion", "startterms", "dependency",
      "reportversion", "reportcomment")
 )  # fmt: skip
 OURS = "runs"

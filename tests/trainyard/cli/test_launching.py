@@ -27,6 +27,14 @@ def test_submit_prints_the_id_alone(trainyard: Trainyard, tmp_path: Path) -> Non
     assert made.spec["train"]["steps"] == 7 and made.tags == ["a", "b"]
 
 
+def test_submit_prints_the_ids_of_an_array(trainyard: Trainyard, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(RECIPE)
+    ended = trainyard("submit", str(tmp_path / "run.yaml"), "--set", "array.size=3")
+    runs = list(Run.objects.order_by("number"))
+    assert ended.code == 0 and ended.out.split() == [run.pk for run in runs]
+    assert [run.spec["array"]["index"] for run in runs] == [0, 1, 2]
+
+
 def test_submit_packs_and_sends_the_code_of_a_script(trainyard: Trainyard, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print()")
     (tmp_path / "weights.bin").write_bytes(os.urandom(4_000_000))  # more than Django takes for a form

@@ -237,6 +237,8 @@ IDLE = [
     ("checkpoint.keep", 5, "it goes with checkpoint.every_steps above 0"),
     ("checkpoint.replicate_every_steps", 20, "it goes with checkpoint.every_steps above 0"),
     ("early_stopping.min_delta", 0.5, "it goes with early_stopping.patience above 0"),
+    ("array.at_once", 2, "array.size is 0"),
+    ("array.index", 1, "array.size is 0"),
 ]
 IDLE_OF = [
     ("language-model", "task.data.location", "/data/a.txt", "task.data.source text or jsonl"),

@@ -40,6 +40,8 @@ def trial_document(
     }
     if sweep.project is not None:
         changes["project"] = sweep.project
+    if document.get("deadline"):
+        changes["deadline"] = ""  # a trial that comes after it would be refused
     if sweep.seeds > 1:
         train = document.get("train")
         first = train.get("seed", 0) if isinstance(train, dict) else 0

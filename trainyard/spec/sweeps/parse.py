@@ -15,7 +15,7 @@ from trainyard.spec.sweeps.population import population_problems
 from trainyard.spec.sweeps.space import allowed, filled, num_points, ordered
 from trainyard.spec.values.fields import Part
 
-FIXED = ("name", "project", "tags")  # what every trial of a sweep has alike
+FIXED = ("name", "project", "tags", "array")  # what every trial of a sweep has alike
 ONE_OBJECTIVE = ("gp", "cmaes", "population")
 SECTIONS: dict[str, type[Part]] = {
     "": SweepSpec,
@@ -207,6 +207,10 @@ def space_problems(spec: SweepSpec, base: JsonObject) -> list[Problem]:
     if own := [one for one in own if one.path not in spec.space]:
         return [Problem(f"base.{one.path}" if one.path else "base", one.message) for one in own]
     found: list[Problem] = []
+    array = base.get("array") or {}
+    if array.get("size") and array.get("index", -1) < 0:
+        words = f"{array['size']} would launch runs that are in no trial; accepted here: 0, or one array.index of it"
+        found.append(Problem("base.array.size", words))
     task = base.get("task")
     if spec.seeds > 1 and not (isinstance(task, dict) and "recipe" in task):
         found.append(Problem("seeds", f"{spec.seeds} needs {SEED}, which a script has not; accepted: 1"))

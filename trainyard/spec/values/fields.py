@@ -26,6 +26,7 @@ Kind = Literal["text", "number", "choice", "bool", "list", "map", "lines", "node
 # Words that pydantic puts into the path of a value that may be a number or a range.
 NUMBER, RANGE = "[number]", "[range]"
 
+LONGEST_NAME = 120
 PRIORITIES = {"high": 75, "normal": 50, "low": 25}
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -243,7 +244,7 @@ def checked_priority(value: object) -> int | str:
 
 
 Number = Annotated[float, BeforeValidator(_plain_number)]
-Name = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_name)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_name)]
 Slug = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_slug)]
 SlugOrEmpty = Annotated[str, Field(max_length=60), AfterValidator(lambda value: value and _slug(value))]
 Tag = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_tag)]

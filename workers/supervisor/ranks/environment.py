@@ -91,6 +91,8 @@ def environment_of(
         "TRAINYARD_RESTORE": encode(checkpoints),
         "TRAINYARD_SKIP": encode(skips),
     }
+    if (array := order.spec.get("array") or {}).get("size"):
+        ours |= {"TRAINYARD_ARRAY_INDEX": array["index"], "TRAINYARD_ARRAY_SIZE": array["size"]}
     return {**common, **{name: str(value) for name, value in ours.items()}}
 
 

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from runs.models import Attempt, AuditEntry, Cluster, HeldSlot, Project, Run, User
+from runs.models import Attempt, AuditEntry, Cluster, HeldSlot, Project, Run, StartTerms, User
 from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
 
@@ -48,6 +48,25 @@ def test_the_queue_has_its_order_needs_reasons_and_predicted_starts(as_user: AsU
 def test_a_start_that_was_expected_by_now_is_said_so(as_user: AsUser, cast: Cast) -> None:
     waiting(cast, "due", minutes=-1)
     assert "any moment" in text_of(as_user(cast.viewer))
+
+
+def test_a_deadline_stands_in_the_queue_and_on_the_runs_page_with_the_expected_end(as_user: AsUser, cast: Cast) -> None:
+    now = timezone.now()
+    start = {"made_at": 0, "at": now.timestamp() + 60, "low": 0, "high": now.timestamp(), "ends": 4102444800}
+    run = waiting(cast, "net", predicted_start=start)
+    waiting(cast, "other", minutes=30)
+    StartTerms.objects.create(run=run, deadline=now + timedelta(hours=1))
+    due, ends = f'data-clock="{now.timestamp() + 3600:.0f}"', 'data-clock="4102444800"'
+    for path in (PATH, f"/runs/{run.pk}/"):
+        text = " ".join(text_of(as_user(cast.viewer), path).split())
+        assert (
+            text.count(due) == text.count(ends) == text.count("expected to end") - text.count("; expected to end") == 1
+        )
+    Run.objects.filter(pk=run.pk).update(predicted_start=None)
+    text = text_of(as_user(cast.viewer))
+    assert due in text and "expected to end" not in text
+    Run.objects.filter(pk=run.pk).update(status=Status.SUCCEEDED, ended_at=now)
+    assert due not in text_of(as_user(cast.viewer), f"/runs/{run.pk}/")
 
 
 def test_runs_of_others_are_counted_and_not_named(as_user: AsUser, cast: Cast) -> None:

@@ -69,6 +69,17 @@ def test_threads_are_those_of_the_users_variables_or_a_share_of_the_cores(
     assert threads_of(own, share, num_ranks=2).get("TRAINYARD_THREADS") == threads
 
 
+def test_a_run_of_an_array_finds_its_number_and_others_have_none(calm_node: ControlledNode) -> None:
+    spec = {"project": "physics", "array": {"size": 8, "at_once": 2, "index": 3}, "task": {"script": "train.py"}}
+    order = calm_node.order(SHOW, spec=spec)
+    calm_node.launch(order)
+    calm_node.wait_for(order, "ended")
+    calm_node.wait_until_shipped(order)
+    found = json.loads(calm_node.lines(order)[0])["environment"]
+    assert (found["TRAINYARD_ARRAY_INDEX"], found["TRAINYARD_ARRAY_SIZE"]) == ("3", "8")
+    assert "TRAINYARD_ARRAY_INDEX" not in shown(calm_node)["environment"]
+
+
 def test_several_processes_have_all_of_them(calm_node: ControlledNode) -> None:
     found = shown(calm_node, ranks=2, restart=2)["environment"]
     assert found.keys() >= TORCHRUN
