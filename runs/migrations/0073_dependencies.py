@@ -1,10 +1,12 @@
 """What a run waits for beside room: a time, other runs, its turn in an array."""
 
+from typing import Any
+
 from django.db import migrations, models
 
 ID = ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"))
-RUN = {"on_delete": models.CASCADE, "to": "runs.run"}
-OTHER = {"null": True, "on_delete": models.SET_NULL, "to": "runs.run"}
+RUN: dict[str, Any] = {"on_delete": models.CASCADE, "to": "runs.run"}
+OTHER: dict[str, Any] = {"null": True, "on_delete": models.SET_NULL, "to": "runs.run"}
 
 
 class Migration(migrations.Migration):

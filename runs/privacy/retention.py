@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 
-from runs.models import GoneRun, HeldSlot, Project, RemovedData, Run, StoredData
+from runs.models import Dependency, GoneRun, HeldSlot, Project, RemovedData, Run, StoredData
 from runs.models.runs import RunQuerySet
 from runs.privacy.storage import REMOVABLE, Amount, DataKind, code_of, days_kept, of_runs, total_of
 from runs.records.files import paths as places
@@ -29,7 +29,7 @@ def forget(run: Run) -> None:
         if not run.is_local:
             GoneRun.objects.get_or_create(pk=run_id)
         if run.status == Status.SUCCEEDED:
-            run.dependents.all().delete()  # what waits for its success waits no more
+            Dependency.objects.filter(other=run).delete()  # what waits for its success waits no more
         run.delete()
     delete_run_data(run_id)
     shutil.rmtree(places.run_folder(run_id), ignore_errors=True)
