@@ -75,7 +75,7 @@ def test_one_benchmark_replaces_its_own_rows_alone(tmp_path: Path) -> None:
 
 
 def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(compare, "PYTHON", tmp_path / "python")
+    monkeypatch.setattr(compare, "PEERS_PYTHON", tmp_path / "python")
     answers = compare.measure("cost", {"trackio": 10, "mlflow": 10})
     assert answers.best("median") == ("no peer could be measured", None)
     assert answers.of("median") == {"Trackio": None, "MLflow": None}

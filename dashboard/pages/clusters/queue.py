@@ -70,7 +70,7 @@ def _show(request: HttpRequest, cluster: Cluster, *, status: int = 200, **contex
     long = [one for one in outcomes_of(cluster) if one.came > SHORT_S]
     around = {
         "cluster": cluster,
-        "told": (len(long), sum(one.is_near for one in long), sum(one.is_inside for one in long)),
+        "outcomes": (len(long), sum(one.is_near for one in long), sum(one.is_inside for one in long)),
         "rows": [  # of other projects stands just before each how many runs there are
             (one, one.place - before - 1, may_change[one.run.project_id])
             for one, before in zip(queued, places[:-1], strict=False)

@@ -10,16 +10,18 @@ import pytest
 from django.utils import timezone
 
 from runs import actions
+from runs.actions.estimates import start_of
 from runs.life.reconcile import schedule
 from runs.life.reconcile.placing import predict_starts
 from runs.models import HeldSlot, Membership, Project, Role, Run
-from runs.placing.queue import forecast, queue_of
+from runs.placing.conditions import why_not_yet
+from runs.placing.queue import queue_of
 from runs.privacy.retention import forget
 from runs.values.status import Status
 from tests.cast import Cast, make_node, spec
 from tests.servers import Valkey
 from trainyard.contract.base import SpecDocument
-from trainyard.spec import SpecError
+from trainyard.spec import SpecError, parse_spec
 
 LATER = timedelta(seconds=2)
 MakeRun = Callable[..., Run]
@@ -69,9 +71,11 @@ def test_a_time_in_the_past_is_now(cast: Cast, now: datetime) -> None:
     assert statuses(cast, now) == {"net": "SCHEDULED"}
 
 
-def test_the_launch_form_is_told_that_it_would_wait(cast: Cast, now: datetime) -> None:
-    found = forecast(cast.cluster, SpecDocument(spec(not_before="2126-11-28T06:00:30Z")), [], now)
-    assert getattr(found, "sentence", "") == "Waiting until 2126-11-28 06:00:30 UTC."
+def test_the_launch_form_says_that_it_would_wait(cast: Cast, now: datetime) -> None:
+    make_node(cast.cluster, slots=1)
+    document = SpecDocument(spec(not_before="2126-11-28T06:00:30Z"))
+    found = start_of(cast.mate, parse_spec(document), cast.cluster, list(cast.cluster.nodes.all()), now)
+    assert getattr(found.answer, "sentence", "") == "Waiting until 2126-11-28 06:00:30 UTC."
 
 
 def end(run: Run, status: Status) -> None:
@@ -89,7 +93,7 @@ def test_a_run_waits_for_the_success_of_others_by_id_and_by_name(cast: Cast, now
     end(first, Status.SUCCEEDED)
     assert statuses(cast, now)["waits"] == "QUEUED"
     assert why(waits) == "Waiting for run other to succeed."
-    assert getattr(forecast(cast.cluster, waits.spec, [], now), "sentence", "") == why(waits)
+    assert why_not_yet(waits.spec, now) == why(waits)
     end(second, Status.SUCCEEDED)
     assert statuses(cast, now)["waits"] == "SCHEDULED"
 

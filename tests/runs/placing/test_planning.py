@@ -23,7 +23,7 @@ from runs.placing.planning import (
     rooms_of,
     would_travel,
 )
-from runs.placing.queue import forecast, request_of, requests_of, waiting_runs
+from runs.placing.queue import NEW, Ahead, request_of, requests_of, waiting_runs
 from runs.records.metrics.models import Fact
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
@@ -94,7 +94,8 @@ def test_what_a_run_needs_is_read_of_its_row_and_where_nodes_stand_of_their_labe
     (request,) = requests_of(waiting_runs(cast.cluster))
     assert request.needs == request_of(run.pk, run.spec).needs
     assert request.needs and (request.needs.labels, request.needs.cpus) == ((("rack", "r3"),), 2)
-    answer = forecast(cast.cluster, run.spec, rooms_of(nodes, timezone.now()), timezone.now())
+    ahead = Ahead(cast.cluster, rooms_of(nodes, now := timezone.now()), now)
+    answer, _ = ahead.prospect(request_of(NEW, run.spec))
     assert isinstance(answer, Waiting) and "this run needs label rack=r3: no node here has one" in answer.sentence
 
 
