@@ -87,7 +87,8 @@ def test_two_processes_have_the_losses_of_a_training_without_spark(yard: Yard, t
     found = losses(lines(yard, run_id))
     (tmp_path / "alone.py").write_text(ALONE)
     words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(tmp_path / "alone.py")]
-    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES / "spark")}
+    # Two processes write to one pipe: each line at once.
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES / "spark"), "PYTHONUNBUFFERED": ""}
     alone = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=300).stdout
     expected = losses(alone.splitlines())
     assert len(expected) == 20
