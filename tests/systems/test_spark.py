@@ -86,8 +86,9 @@ def test_two_processes_have_the_losses_of_a_training_without_spark(yard: Yard, t
     run_id = run(yard, "spark", tmp_path)
     found = losses(lines(yard, run_id))
     (tmp_path / "alone.py").write_text(ALONE)
-    words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(tmp_path / "alone.py")]
-    # Two processes write to one pipe: each line at once.
+    # Two processes write to one pipe, each line at once; torchrun's own Python would write its end by itself.
+    words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python"]
+    words += [sys.executable, str(tmp_path / "alone.py")]
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLES / "spark"), "PYTHONUNBUFFERED": ""}
     alone = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=300).stdout
     expected = losses(alone.splitlines())
