@@ -1,14 +1,17 @@
-"""``/health``: whether this process and the services that it needs answer. It needs no login."""
+"""``/health``: whether this process and the services that it needs answer, without a login. ``/metrics``: numbers for
+Prometheus."""
 
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from ninja import Field, Schema
 from ninja import Status as Answer
 
-from runs.api.auth import Resource
-from runs.presenting import server_state
-from runs.rights.access.operations import PUBLIC, operation
+from runs.api.auth import Resource, actor
+from runs.presenting import exposition, server_state
+from runs.rights.access import Permission
+from runs.rights.access.operations import PUBLIC, lists, operation
 
 router = Resource(tags=["health"])
 
@@ -38,3 +41,12 @@ def health(request: HttpRequest, response: HttpResponse) -> Any:
     response["Cache-Control"] = "no-store"
     known = {name: getattr(state, name) for name in Health.model_fields if name not in ("live", "ready")}
     return Answer(200 if state.is_ready else 503, {"live": True, "ready": state.is_ready, **known})
+
+
+@router.get("/metrics", response=None, summary="Numbers for Prometheus")
+@operation(lists(Permission.CLUSTERS_READ))
+def metrics(request: HttpRequest) -> HttpResponse:
+    """OpenMetrics: the server, and nodes, slots, queue and runs of what you see. A scraper has a token with
+    `clusters:read` and `runs:read`."""
+    text = exposition.Exposition(actor(request), timezone.now()).text()
+    return HttpResponse(text, content_type=exposition.CONTENT_TYPE)

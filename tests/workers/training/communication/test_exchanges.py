@@ -12,7 +12,7 @@ from tests.workers.training.communication.little import compute_little
 from tests.workers.training.ranks import facts, measure_on
 from trainyard.planner import Rates
 from trainyard.spec import parse_spec
-from workers.training.communication.exchanges import bus_factor, fit, make_exchange, ring_all_reduce, sizes_between
+from workers.training.communication.exchanges import bus_factor, fit, ring_all_reduce, sizes_between
 from workers.training.communication.main import NodeLink, first_ranks, rounds, worst
 
 BETWEEN_ALL = ("all-reduce", "all-gather", "reduce-scatter", "ring", "parameter-server")
@@ -83,8 +83,6 @@ def check_sums() -> None:
         assert torch.equal(tensor, wanted), (rank, tensor)
         with pytest.raises(ValueError, match="7 numbers cannot be cut into 3"):
             ring_all_reduce(torch.zeros(7))
-        with pytest.raises(ValueError, match=r"task\.operations has 'scatter'"):
-            make_exchange("scatter", 8, torch.device("cpu"))
         return sweeps(*rest)
 
     main.Sweeps = checked  # type: ignore[assignment,misc]

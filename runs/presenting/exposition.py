@@ -1,0 +1,87 @@
+"""Numbers of the server, its clusters and runs as Prometheus and OpenMetrics take them, worked out at each scrape.
+
+A caller gets those of the clusters and runs that they see. Labels are names of clusters and states: there are no more
+than clusters times states.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import Count, Min
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from redis import RedisError
+
+from runs.models import HeldSlot, Run
+from runs.presenting import server_state
+from runs.rights.access import Someone, nodes_of, visible_clusters, visible_runs
+from runs.serving import transport
+from runs.values.status import FINAL, Status
+from trainyard.contract.seals import stream_key
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class Exposition:
+    """What a registry of the client collects."""
+
+    def __init__(self, user: Someone, now: datetime) -> None:
+        self._user, self._now = user, now
+
+    def text(self) -> bytes:
+        found: bytes = generate_latest(self)  # type: ignore[no-untyped-call]  # the client has no types there
+        return found
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        state = server_state.look(asks_database=False)
+        yield _one("ready", "Whether database, Valkey, control, ingest and disk work", float(state.is_ready))
+        yield _one("disk_free_bytes", "Room on the server's disk", state.free_bytes)
+        if state.control_tick_age_s is not None:
+            yield _one("control_tick_age_seconds", "Since control last worked", state.control_tick_age_s)
+        if state.valkey:
+            yield _by("stream_entries", "Sent by nodes, and not stored yet", ("shard",), _entries())
+        yield from self._clusters()
+        runs = visible_runs(self._user).exclude(status__in=FINAL).order_by().values_list("status")
+        counts = dict.fromkeys((one.value for one in Status if one not in FINAL), 0) | dict(runs.annotate(Count("pk")))
+        yield _by("runs", "That have not ended", ("status",), {(name,): n for name, n in counts.items()})
+
+    def _clusters(self) -> Iterator[GaugeMetricFamily]:
+        clusters = {one.pk: one.name for one in visible_clusters(self._user)}
+        nodes, slots = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+        for node in nodes_of(list(visible_clusters(self._user))):
+            name = clusters[node.cluster_id]
+            state = "away" if not node.is_in_contact(self._now) else "draining" if node.is_draining else "in contact"
+            nodes[name, state] += 1
+            slots[name, "all"] += node.slots
+        held = HeldSlot.objects.filter(node__cluster__in=clusters).values_list("node__cluster", "node", "index")
+        slots.update((clusters[cluster], "held") for cluster, _, _ in set(held))
+        queued = Run.objects.filter(cluster__in=clusters, status=Status.QUEUED).order_by().values_list("cluster")
+        rows = list(queued.annotate(Count("pk"), Min("created_at")))
+        yield _by("nodes", "By what control knows of them", ("cluster", "state"), nodes)
+        yield _by("slots", "Of all nodes, and those that runs hold", ("cluster", "state"), slots)
+        numbers: dict[tuple[str, ...], float] = {(clusters[pk],): number for pk, number, _ in rows}
+        waits: dict[tuple[str, ...], float] = {(clusters[pk],): (self._now - at).total_seconds() for pk, _, at in rows}
+        yield _by("queued_runs", "That wait", ("cluster",), numbers)
+        yield _by("queue_longest_wait_seconds", "Of a run that waits", ("cluster",), waits)
+
+
+def _entries() -> dict[tuple[str, ...], float]:
+    try:
+        return {
+            (str(shard),): float(transport.redis().xlen(stream_key(shard))) for shard in range(settings.INGEST_SHARDS)
+        }
+    except (RedisError, OSError):
+        return {}
+
+
+def _one(name: str, words: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"trainyard_{name}", words, value=value)
+
+
+def _by(name: str, words: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]) -> GaugeMetricFamily:
+    found = GaugeMetricFamily(f"trainyard_{name}", words, labels=labels)
+    for key, value in sorted(values.items()):
+        found.add_metric(key, value)
+    return found

@@ -1,0 +1,53 @@
+"""Numbers for Prometheus: what a caller sees, as its own reader takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from runs.models import Run
+from runs.values.status import Status
+from tests.cast import Cast, make_attempt, make_node, make_run
+from tests.runs.api.conftest import Api
+
+pytestmark = pytest.mark.usefixtures("valkey")
+
+
+def scraped(api: Api) -> dict[str, dict[tuple[str, ...], float]]:
+    answer = api("GET", "/metrics")
+    assert answer.status_code == 200 and answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    return {
+        family.name: {tuple(one.labels.values()): one.value for one in family.samples}
+        for family in text_string_to_metric_families(answer.text)
+    }
+
+
+def test_nodes_slots_queue_and_runs_are_counted(cast: Cast, mate: Api) -> None:
+    node = make_node(cast.cluster, "a", slots=4)
+    make_node(cast.cluster, "b", slots=2, seen_at=None)
+    make_attempt(make_run(cast, status=Status.RUNNING), [node], ranks=3)
+    make_run(cast)
+    Run.objects.create(project=cast.project, cluster=cast.cluster, name="over", spec={}, status=Status.FAILED)
+    found = scraped(mate)
+    assert found["trainyard_nodes"] == {("local", "in contact"): 1, ("local", "away"): 1}
+    assert found["trainyard_slots"] == {("local", "all"): 6, ("local", "held"): 3}
+    assert found["trainyard_queued_runs"] == {("local",): 1}
+    assert 0 <= found["trainyard_queue_longest_wait_seconds"][("local",)] < 60
+    runs = found["trainyard_runs"]
+    assert (runs[("QUEUED",)], runs[("RUNNING",)], runs[("PAUSED",)]) == (1, 1, 0) and ("FAILED",) not in runs
+    assert found["trainyard_ready"] == {(): 0}, "control does not run here"
+    assert found["trainyard_disk_free_bytes"][()] > 0 and found["trainyard_stream_entries"] == {("0",): 0}
+
+
+def test_who_sees_no_cluster_gets_the_servers_own_numbers(cast: Cast, as_: Any) -> None:
+    make_node(cast.cluster)
+    make_run(cast)
+    found = scraped(as_("outsider"))
+    assert found["trainyard_nodes"] == found["trainyard_slots"] == found["trainyard_queued_runs"] == {}
+    assert set(found["trainyard_runs"].values()) == {0}
+
+
+def test_nobody_is_counted_for_who_is_not_known(client: Any) -> None:
+    assert client.get("/api/v1/metrics").status_code == 401
