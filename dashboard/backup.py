@@ -176,7 +176,10 @@ def back_up(home: Path, target: Path, opener: Opener = NOBODY) -> int:
     """Write the backup, encrypted where ``opener`` names a file, and return its size in bytes. ``target`` appears only
     when all of it is on the disk."""
     if os.environ.get("DATABASE_URL"):
-        raise CannotStart("the database is PostgreSQL: copy it with pg_dump; runs/, bundles/, secret_key as files.")
+        raise CannotStart(
+            "the database is PostgreSQL: copy it with pg_dump first, then of the home runs/, bundles/, checkpoints/, "
+            "tls/, secret_key, sign_in.toml and erasures.jsonl; keep secrets.key apart from them."
+        )
     if not (home / PRODUCT).exists():
         raise CannotStart(f"{home} is no home of Trainyard.")
     beside = target.with_name(f".{target.name}.{os.getpid()}")
@@ -186,8 +189,8 @@ def back_up(home: Path, target: Path, opener: Opener = NOBODY) -> int:
             tempfile.TemporaryDirectory(dir=home, prefix=".backup-") as folder,
         ):
             add_database(archive, home / PRODUCT, Path(folder))
-            if (home / "secret_key").exists():
-                archive.add(home / "secret_key", arcname="secret_key")
+            for name in ("secret_key", "sign_in.toml"):
+                add_file(archive, home / name, name)
             add_text(archive, RESTORE_MARKER, json.dumps({"made_at": datetime.now(UTC).isoformat()}))
             add_file(archive, erasures_path(home), ERASURES)
             for name in FOLDERS:

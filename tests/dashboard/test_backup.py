@@ -26,6 +26,8 @@ def make_home(home: Path) -> Path:
             database.execute("INSERT INTO pair VALUES (0, 0)")
             database.commit()
     (home / "secret_key").write_text("key")
+    (home / "sign_in.toml").write_text("[providers]")
+    (home / "secrets.key").write_text("kept apart")
     (home / "runs" / "abc" / "output").mkdir(parents=True)
     (home / "runs" / "abc" / "output" / "model.safetensors").write_bytes(b"weights")
     (home / "runs" / "link").symlink_to("/etc/passwd")
@@ -44,7 +46,7 @@ def test_it_holds_databases_files_and_the_key(tmp_path: Path) -> None:
         assert sorted(archive.getnames()) == [
             "checkpoints/abc/step-1.fence-1/manifest.json", "from_backup.json", "metrics.sqlite3",
             "runs/abc/output/model.safetensors",
-            "secret_key", "trainyard.sqlite3",
+            "secret_key", "sign_in.toml", "trainyard.sqlite3",
         ]  # fmt: skip
 
 
