@@ -95,6 +95,7 @@ HOLDINGS = (
 NOT_OF_PEOPLE = {
     "runs.Node.address": "of a machine",
     "runs.Dataset.checked_by": "a node",
+    "runs.Project.slots_per_person": "a number, the same for all",
     "runs.Run.found_by": "words of the run's name and tags, for lists",
     "runs.ProvidedGroup.external_id": "of a group",
     "runs.Identity.keeps_person": "whether the person comes in through the provider alone",
