@@ -22,6 +22,11 @@ class StartTerms(models.Model):
         """Return the deadline in Unix seconds."""
         return self.deadline.timestamp() if self.deadline else None
 
+    @property
+    def earliest(self) -> float | None:
+        """Return in Unix seconds before when it does not start."""
+        return self.not_before.timestamp() if self.not_before else None
+
 
 class Dependency(models.Model):
     """A run that another waits for. None: it was deleted."""

@@ -69,6 +69,15 @@ def test_a_deadline_stands_in_the_queue_and_on_the_runs_page_with_the_expected_e
     assert due not in text_of(as_user(cast.viewer), f"/runs/{run.pk}/")
 
 
+def test_of_a_run_that_is_to_start_later_its_time_is_known(as_user: AsUser, cast: Cast) -> None:
+    later, past = timezone.now() + timedelta(hours=2), timezone.now() - timedelta(hours=2)
+    for name, moment in (("later", later), ("due-now", past)):
+        StartTerms.objects.create(run=waiting(cast, name), not_before=moment)
+    text = " ".join(text_of(as_user(cast.viewer)).split())
+    assert f'not before <time data-clock="{later.timestamp():.0f}"' in text
+    assert text.count("not before") == text.count("nobody can say") == 1
+
+
 def test_runs_of_others_are_counted_and_not_named(as_user: AsUser, cast: Cast) -> None:
     hidden = Project.objects.create(name="hidden-thing", weight=7)
     cast.cluster.projects.add(hidden)
