@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from runs.life.preflight.vetting import LeftOut, Vetted, explained
 from runs.life.resizing import range_words
 from runs.placing.admission import Terms, has_slot_limit, refused, within
@@ -76,12 +78,30 @@ class SavedQueue:
         names = sorted(known | {one.project for one in requests})
         of = {name: name if name in seen else f"project-{number}" for number, name in enumerate(names, 1)}
         theirs = {one.run for one in requests if one.project not in seen}
-        again, queue = ([replace(one, project=of[one.project]) for one in some] for some in (found.again, found.queue))
+
+        def kept(key: str) -> str:
+            name, _, rest = key.rpartition("/")
+            return f"{of.get(name, 'another')}/{rest}"
+
+        def renamed(one: Request) -> Request:
+            needs = one.needs and msgspec.structs.replace(one.needs, kept=tuple(map(kept, one.needs.kept)))
+            return replace(one, project=of[one.project], needs=needs)
+
+        again, queue = ([renamed(one) for one in some] for some in (found.again, found.queue))
+        rooms = [
+            replace(room, machine=msgspec.structs.replace(room.machine, kept={kept(key): n for key, n in held.items()}))
+            if (held := room.machine.kept)
+            else room
+            for room in found.rooms
+        ]
         hidden = replace(
             terms,
             projects=frozenset(of[name] for name in terms.projects),
             elsewhere={of[name]: words.replace(name, of[name], 1) for name, words in terms.elsewhere.items()},
-            trials={run: "Its sweep waits." if run in theirs else words for run, words in terms.trials.items()},
+            trials={
+                run: "It waits for something else than room." if run in theirs else words
+                for run, words in terms.trials.items()
+            },
             parts={of[name]: part for name, part in terms.parts.items()},
         )
         groups = {
@@ -89,7 +109,8 @@ class SavedQueue:
         }
         groups |= {one.group: one.group for name, one in found.standings.items() if name in seen} | {"": ""}
         standings = {of[name]: one._replace(group=groups[one.group]) for name, one in found.standings.items()}
-        return replace(self, round=replace(found, again=again, queue=queue, terms=hidden, standings=standings))
+        facts = replace(found, again=again, queue=queue, terms=hidden, standings=standings, rooms=rooms)
+        return replace(self, round=facts)
 
 
 def placed_sentence(

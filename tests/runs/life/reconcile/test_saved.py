@@ -94,11 +94,11 @@ def test_a_queue_without_runs_has_its_nodes(cast: Cast, tmp_path: Path) -> None:
 def test_projects_that_one_does_not_see_have_numbers(cast: Cast, tmp_path: Path) -> None:
     hidden = Project.objects.create(name="hidden-thing", slots=1, weight=3, regions="eu")
     cast.cluster.projects.add(hidden)
-    make_node(cast.cluster, slots=1)
-    waiting(cast, "secret-run", 1, 2, project=hidden)
+    make_node(cast.cluster, slots=1, inventory={"kept": {"hidden-thing/abc": 5, "gone-thing/abc": 0, "default/abc": 0}})
+    waiting(cast, "secret-run", 1, 2, project=hidden, needs={"kept": ["hidden-thing/abc"]})
     waiting(cast, "own")
     text = kept(cast, tmp_path / "queue.json").read_text()
-    assert not any(word in text for word in ("hidden-thing", "secret-run", "mate", "owner"))
+    assert not any(word in text for word in ("hidden-thing", "gone-thing", "secret-run", "mate", "owner"))
     assert "project-" in text and '"default"' in text
     assert len(replayed(tmp_path / "queue.json")) == 2
 
