@@ -128,7 +128,8 @@ class Device(NamedTuple):
 
 # By a word of the device's name, the longer ones first.
 GPUS = {
-    "H200": Device(67, 989, 4800), "H100": Device(67, 989, 3350), "B200": Device(75, 2250, 8000),
+    "H200": Device(67, 989, 4800), "H100 PCIE": Device(51, 756, 2000), "H100": Device(67, 989, 3350),
+    "B200": Device(75, 2250, 8000),
     "A100": Device(19.5, 312, 1555), "L40S": Device(91.6, 362, 864), "L40": Device(90.5, 181, 864),
     "L4": Device(30.3, 121, 300), "A10": Device(31.2, 125, 600), "V100": Device(15.7, 125, 900),
     "T4": Device(8.1, 65, 300), "4090": Device(82.6, 165, 1008), "3090": Device(35.6, 71, 936),

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from trainyard.contract.base import BadDocument, convert, encode
 from trainyard.contract.sessions import CHANNEL, FRAME_BYTES, NUMBER, WINDOW_BYTES, FrameKind, SessionEnd, SessionWish
-from trainyard.rest.client import Client
+from trainyard.rest.client import Client, quoted
 from trainyard.rest.config import load
 from trainyard.rest.connection import ApiError
 from trainyard.rest.trust import authorities_file
@@ -175,4 +175,4 @@ class Session:
 
 def opened(client: Client, run: str) -> WebSocket:
     """Open it. Raises ApiError where the server does not."""
-    return WebSocket(client.url, load().token, f"/ws/runs/{run}/session/")
+    return WebSocket(client.url, load().token, f"/ws/runs/{quoted(run)}/session/")

@@ -34,6 +34,7 @@ def test_a_precision_without_a_curve_is_as_much_quicker_as_its_peak() -> None:
 
 
 def test_an_unknown_gpu_is_assumed_to_be_slow() -> None:
+    assert default_rates("gpu", "NVIDIA H100 PCIe").peak_flops["bf16"] == 756e12
     assert default_rates("gpu", "something").peak_flops["fp32"] < default_rates("gpu", "NVIDIA L4").peak_flops["fp32"]
 
 
