@@ -147,7 +147,7 @@ class Ahead:
         rooms = with_ends(self._cluster, self._rooms, self._ends)
         answer = place(self._cluster.name, timed, rooms)[requests.index(own)]
         found = None if isinstance(answer, Placed) else self.starts(own, lasts).get(own.run)
-        # Plays let runs pass one that nobody can tell about.
+        # Where plays start it at once, and placing does not, nothing is said.
         return answer, found[0] if found and found[1] else None
 
     def _arranged(self, own: Request | None) -> list[Request]:
@@ -184,7 +184,10 @@ def outcomes_of(cluster: Cluster) -> list[Outcome]:
     found = []
     rows = told.order_by("-created_at").values_list("predicted_start", "attempts__created_at")[:MAX_OUTCOMES]
     for document, start in reversed(rows):
-        if (first := convert(document, StartPrediction).first) is not None:
+        first = convert(document, StartPrediction).first
+        if (
+            first is not None and start.timestamp() >= first.made_at
+        ):  # not of one that was paused before, and waits again
             told_s = (one - first.made_at for one in (first.at, first.low, first.high, start.timestamp()))
             found.append(Outcome(first.played_s, *told_s))
     return found

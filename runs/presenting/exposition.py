@@ -18,7 +18,7 @@ from runs.models import HeldSlot, Run
 from runs.presenting import server_state
 from runs.rights.access import Someone, nodes_of, visible_clusters, visible_runs
 from runs.serving import transport
-from runs.values.status import FINAL, Status
+from runs.values.status import FINAL, Status, Wanted
 from trainyard.contract.seals import stream_key
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -48,17 +48,18 @@ class Exposition:
         yield _by("runs", "That have not ended", ("status",), {(name,): n for name, n in counts.items()})
 
     def _clusters(self) -> Iterator[GaugeMetricFamily]:
-        clusters = {one.pk: one.name for one in visible_clusters(self._user)}
+        visible = list(visible_clusters(self._user))
+        clusters, known_until = {one.pk: one.name for one in visible}, server_state.contact_time(self._now)
         nodes, slots = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
-        for node in nodes_of(list(visible_clusters(self._user))):
+        for node in nodes_of(visible):
             name = clusters[node.cluster_id]
-            state = "away" if not node.is_in_contact(self._now) else "draining" if node.is_draining else "in contact"
+            state = "away" if not node.is_in_contact(known_until) else "draining" if node.is_draining else "in contact"
             nodes[name, state] += 1
             slots[name, "all"] += node.slots
         held = HeldSlot.objects.filter(node__cluster__in=clusters).values_list("node__cluster", "node", "index")
         slots.update((clusters[cluster], "held") for cluster, _, _ in set(held))
-        queued = Run.objects.filter(cluster__in=clusters, status=Status.QUEUED).order_by().values_list("cluster")
-        rows = list(queued.annotate(Count("pk"), Min("created_at")))
+        queued = Run.objects.filter(cluster__in=clusters, status=Status.QUEUED, wanted=Wanted.RUN).order_by()
+        rows = list(queued.values_list("cluster").annotate(Count("pk"), Min("created_at")))
         yield _by("nodes", "By what control knows of them", ("cluster", "state"), nodes)
         yield _by("slots", "Of all nodes, and those that runs hold", ("cluster", "state"), slots)
         numbers: dict[tuple[str, ...], float] = {(clusters[pk],): number for pk, number, _ in rows}

@@ -104,9 +104,7 @@ class SavedQueue:
             },
             parts={of[name]: part for name, part in terms.parts.items()},
         )
-        groups = {
-            one.group: one.group if name in seen else f"group-{of[name]}" for name, one in found.standings.items()
-        }
+        groups = {one.group: f"group-{of[name]}" for name, one in found.standings.items()}
         groups |= {one.group: one.group for name, one in found.standings.items() if name in seen} | {"": ""}
         standings = {of[name]: one._replace(group=groups[one.group]) for name, one in found.standings.items()}
         facts = replace(found, again=again, queue=queue, terms=hidden, standings=standings, rooms=rooms)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from runs.models import Run
+from runs.presenting import server_state
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.runs.api.conftest import Api
@@ -51,3 +55,18 @@ def test_who_sees_no_cluster_gets_the_servers_own_numbers(cast: Cast, as_: Any) 
 
 def test_nobody_is_counted_for_who_is_not_known(client: Any) -> None:
     assert client.get("/api/v1/metrics").status_code == 401
+
+
+def test_while_control_is_away_nodes_keep_the_state_that_it_knew_last(
+    cast: Cast, mate: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_node(cast.cluster, "a", seen_at=timezone.now() - timedelta(minutes=10))
+    assert scraped(mate)["trainyard_nodes"] == {("local", "away"): 1}
+    monkeypatch.setattr(server_state, "_known", (time.monotonic(), state_of(600.0)))
+    assert scraped(mate)["trainyard_nodes"] == {("local", "in contact"): 1}
+
+
+def state_of(silence_s: float) -> server_state.ServerState:
+    return server_state.ServerState(
+        database=True, valkey=True, ingest=True, control_tick_age_s=silence_s, free_bytes=1 << 40
+    )

@@ -94,6 +94,12 @@ def test_a_band_follows_from_what_came_of_earlier_predictions(cast: Cast) -> Non
         document = {"made_at": made_at, "at": made_at + 150, "low": made_at + 100, "high": made_at + 200}
         first_told = {**document, "played_s": 150.0}
         Run.objects.filter(pk=one.pk).update(predicted_start={**document, "first": first_told})
+    paused = waiting(cast, "paused")  # it began before it was ever predicted, and waits again
+    before = Attempt.objects.create(run=paused, number=1, fence=paused.next_fence(), world_size=1).created_at
+    times = {name: before.timestamp() + 60 for name in ("made_at", "at", "low", "high")}
+    Run.objects.filter(pk=paused.pk).update(
+        status=Status.PAUSED, predicted_start={**times, "first": {**times, "played_s": 9.0}}
+    )
     cache.delete(f"predicted-starts:{cast.cluster.pk}")
     predict_starts(cast.cluster.pk, now)
     told.refresh_from_db()
