@@ -4,7 +4,7 @@ from django.http import HttpRequest
 from ninja.constants import NOT_SET
 from ninja.openapi.docs import Swagger
 
-from runs.api import apps, health, problems
+from runs.api import apps, events, health, problems
 from runs.api.auth import Resource, SessionAuth, TokenAuth
 from runs.api.idempotency import once
 from runs.api.machines import authorities, clusters, node_secrets, nodes, preflights, queue
@@ -65,7 +65,7 @@ for module in (
     points, files, uploads, jobs, exchange, figures, sweeps, populations, datasets, clusters, queue, nodes,
     authorities,
     preflights, projects, project_data, personal_data, git_keys, secrets, audit, node_secrets, workspaces, tokens,
-    groups, roles, service_accounts, share, bundles, health, reports,
+    groups, roles, service_accounts, share, bundles, health, reports, events,
 ):  # fmt: skip
     api.add_router("", module.router, auth=NOT_SET)
 
