@@ -6,6 +6,7 @@ from typing import Any
 
 from trainyard import __version__
 from trainyard.cli import acting, beside, datasets, files, following, importing, launching, programs, reading, sweeping
+from trainyard.cli.pipelines import ci
 from trainyard.cli.screen import speaks_json
 from trainyard.cli.security import add_security
 
@@ -51,6 +52,12 @@ def _add_launching(commands: Any) -> None:
     go_on = _command(commands, "continue", launching.go_on, sentence, _takes_run, _takes_overrides, _may_wait)
     go_on.add_argument("--step", type=_not_negative, metavar="N", help="the checkpoint's step (default: the newest)")
     _command(commands, "restart", launching.restart, "start an ended run again", _takes_run, _may_wait)
+    sentence = "train a change with several seeds and compare it with a baseline; exit 0 only if it is not worse"
+    pipeline = _command(commands, "ci", ci, sentence)
+    pipeline.add_argument("file", metavar="FILE", help="what to train and what to compare, in YAML or JSON")
+    pipeline.add_argument("--branch", default="", help="whose runs they are (default: the pipeline's, else Git's)")
+    pipeline.add_argument("--junit", metavar="PATH", help="write a report in JUnit's XML")
+    pipeline.add_argument("--markdown", metavar="PATH", help="write the report that is printed, in Markdown")
     sentence = "wait for the end of a run; exit 0 only if it succeeded"
     wait = _command(commands, "wait", launching.wait, sentence, _takes_run, speaks_json)
     wait.add_argument("--timeout", type=float, metavar="SECONDS", help="give up (exit 1) after so long")
