@@ -62,6 +62,11 @@ def check_launch(
     problems += [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
     problems += [*_secret_problems(actor, project, spec), *_container_problems(spec, cluster, nodes, packed or {})]
     problems += deadline_problems(spec)
+    if (level := spec.resources.within) and level not in cluster.topology:
+        levels = f"are {', '.join(cluster.topology)}" if cluster.topology else "are none"
+        problems.append(
+            Problem("resources.within", f"{show(level)} is no level of cluster {cluster.name}: its levels {levels}")
+        )
     if room := check_fits(spec, nodes):
         raise NeverFits(cluster, [*room, *problems])
     if problems:

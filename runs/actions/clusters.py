@@ -18,6 +18,7 @@ from runs.engines.cluster_settings.settings import MAX_CHARACTERS, Guarded, Sett
 from runs.life.preflight.beforehand import idle_nodes
 from runs.models import Cluster, JoinToken, Node, Preflight, Project, Run, User
 from runs.models.access import digest_of
+from runs.models.clusters import IDLE_ACTIONS
 from runs.placing.policies import POLICIES
 from runs.rights.access import Permission, is_administrator, require, require_manager, require_runner, with_rights_held
 from runs.rights.secrets.key_stores import KeyProblem
@@ -32,6 +33,8 @@ from trainyard.spec.sections.log_rules import read_rules
 TOKEN_LIFE = timedelta(hours=24)
 LOCAL = "local"
 MAX_PRICE, MAX_LEVELS = 1_000_000, 5
+BOUNDS = {"half_life_days": (0.01, 3650, "days"), "spared_minutes": (0, 10_080, "minutes"),
+          "idle_below": (0.01, 100, "percent"), "idle_minutes": (0.2, 1440, "minutes")}  # fmt: skip
 
 
 def create_cluster(
@@ -59,12 +62,9 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
 
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
-    """Change name, region, labels, spares, interactive, the least sandbox level, the order of the queue, the half-life
-    of use, the minutes in which a run makes no room, the price of a slot-hour, the levels of the topology, the engine's
-    settings, the rules of the log or the projects (names or ids) that may use it: what trains there goes on as it
-    started, and what waits is not placed. What is not named stays, a label or a setting too; one that is None goes, a
-    setting to its default. A price below 0 is none. Raises ValidationError for a bad value, SpecError for a rule that
-    is none, Refused for a taken name."""
+    """Change the named fields of REST: what trains there goes on as it started. What is not named stays, a label or a
+    setting too; one that is None goes, a setting to its default. A price below 0 is none. Raises ValidationError for a
+    bad value, SpecError for a rule that is none, Refused for a taken name."""
     require_manager(actor, cluster)
     cluster = _changed(actor, cluster, changes)
     schedule_soon(cluster.pk)
@@ -75,19 +75,20 @@ def _changed(actor: User, cluster: Cluster, changes: Mapping[str, Any]) -> Clust
     given = {name: value for name, value in changes.items() if value is not None}
     if "labels" in given:
         cluster.labels = _merged(cluster.labels, given["labels"])
-    for field in ("name", "region", "spares", "interactive", "half_life_days", "spared_minutes", "slot_hour_price"):
+    for field in ("name", "region", "spares", "interactive", "slot_hour_price", *BOUNDS):
         if field in given:
             setattr(cluster, field, given[field])
     if "isolation_minimum" in given:
         cluster.isolation_minimum = _level(given["isolation_minimum"])
     if "scheduling" in given:
-        cluster.scheduling = _policy(given["scheduling"])
+        cluster.scheduling = _one_of(POLICIES, "scheduling", given["scheduling"])
+    if "idle_action" in given:
+        cluster.idle_action = _one_of(IDLE_ACTIONS, "idle_action", given["idle_action"])
     if "topology" in given:
         cluster.topology = _levels(given["topology"])
-    if not 0.01 <= cluster.half_life_days <= 3650:
-        raise ValidationError({"half_life_days": f"It is 0.01 to 3,650 days, not {cluster.half_life_days:g}."})
-    if not 0 <= cluster.spared_minutes <= 10_080:
-        raise ValidationError({"spared_minutes": f"It is 0 to 10,080 minutes, not {cluster.spared_minutes:g}."})
+    for field, (least, most, unit) in BOUNDS.items():
+        if not least <= (value := getattr(cluster, field)) <= most:
+            raise ValidationError({field: f"It is {least:g} to {most:,} {unit}, not {value:g}."})
     if (price := cluster.slot_hour_price) is not None and not 0 <= price <= MAX_PRICE:
         if not price < 0:
             raise ValidationError({"slot_hour_price": f"A price is 0 to {MAX_PRICE:,}, not {price:g}."})
@@ -134,10 +135,10 @@ def _level(number: int) -> int:
         raise ValidationError({"isolation_minimum": [str(error)]}) from error
 
 
-def _policy(name: str) -> str:
+def _one_of(known: Collection[str], field: str, name: str) -> str:
     """Raises ValidationError."""
-    if name not in POLICIES:
-        raise ValidationError({"scheduling": [f"{name[:40]!r} is none of {', '.join(POLICIES)}."]})
+    if name not in known:
+        raise ValidationError({field: [f"{name[:40]!r} is none of {', '.join(known)}."]})
     return name
 
 

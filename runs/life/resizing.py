@@ -72,7 +72,9 @@ def training_of(attempt: Attempt, rooms: list[Room], now: datetime) -> Training:
         part = parts_of(Project.objects.filter(pk=run.project_id), now)[run.project.name]
         most = len(nodes) + (part.room(run.created_by_id) or 0.0) // per_node
     needs = needs_of(run.spec)
-    unfit = [room.node for room in rooms if not has_needed(room, needs)]
+    level = needs.within if needs else ""
+    own = {room.around(level) for room in rooms if room.node in nodes}
+    unfit = [one.node for one in rooms if not has_needed(one, needs) or (level and one.around(level) not in own)]
     return Training(
         run=run.pk,
         nodes=nodes,

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from django.db import transaction
 
@@ -16,7 +16,7 @@ from trainyard.contract.reports import AttemptReport, SavedStep, StopEvidence
 from trainyard.formats.words import listed
 from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
-ASKED, TIME_LIMIT, RULE, SWEEP_ENDED = "asked", "time-limit", "rule", "sweep-ended"
+ASKED, TIME_LIMIT, RULE, SWEEP_ENDED, IDLE = "asked", "time-limit", "rule", "sweep-ended", "idle"
 PAUSE, RESIZE, PREEMPTED = "pause", "resize", "preempted"
 # Wanted state of the run, by why its ranks are to end; any other: that it ends for good.
 WANTED = {**dict.fromkeys((PAUSE, REPLACE, REWIND), Wanted.PAUSE), RESIZE: Wanted.RESIZE, PREEMPTED: Wanted.REQUEUE}
@@ -29,6 +29,7 @@ OUTCOMES = {
     PREEMPTED: ("preempted", "Made room"),
     PRUNED: (PRUNED, "Stopped by its sweep"),
     SWEEP_ENDED: (SWEEP_ENDED, "Stopped with its sweep"),
+    IDLE: (IDLE, "Stopped as idle"),
 }
 TWICE_S = 1.0  # so soon after the first, a second Stop is a double click
 MAX_NAMED = 4
@@ -40,6 +41,7 @@ class StopDocument(TypedDict):
     why: str  # ASKED, TIME_LIMIT, RULE, or one of WANTED
     at: float
     at_once: bool
+    first_words: NotRequired[str]  # how the sentence of the end begins
 
 
 def begin(
@@ -52,8 +54,9 @@ def begin(
     now: datetime,
     actor: User | None = None,
     at_once: bool = False,
+    first_words: str = "",
 ) -> None:
-    """Let the ranks be asked to end, or be killed ``at_once``.
+    """Let the ranks be asked to end, or be killed ``at_once``. ``first_words``: how the sentence of the end begins.
 
     Raises what ``move_to`` raises; nothing is written then.
     """
@@ -62,6 +65,7 @@ def begin(
         Run.objects.filter(pk=run.pk).update(wanted=run.wanted)
         if attempt is not None and (attempt.stop is None or attempt.stop["why"] in WANTED):
             attempt.stop = {"why": why, "at": now.timestamp(), "at_once": at_once}
+            attempt.stop |= {"first_words": first_words} if first_words else {}
             attempt.save(update_fields=["stop"])
         status = Status.RESIZING if why == RESIZE else Status.STOPPING
         run.move_to(status, code=code, sentence=sentence, actor=actor, attempt=attempt)
@@ -141,6 +145,7 @@ def outcome(
         first = "Stopped by its rule on a metric"
     if stop["why"] in OUTCOMES:
         code, first = OUTCOMES[stop["why"]]
+    first = stop.get("first_words") or first
     stops = [found for report in reports if (found := _stop_of(report)) is not None]
     if not stops or not any(report.ranks for report in reports):
         return code, f"{first}.", {}

@@ -9,9 +9,9 @@ from runs.causes.allocations import AllocationEnding
 from runs.models.clusters import Node
 from runs.models.people import User
 from runs.models.runs import Run, choices
-from runs.values.columns import AttemptFailure, MetricAlarm, SlowRank
+from runs.values.columns import AttemptFailure, IdleMark, MetricAlarm, SlowRank
 from runs.values.ids import new_id
-from runs.values.status import Phase
+from runs.values.status import Phase, Status
 from trainyard.contract.base import convert, to_builtins
 from trainyard.contract.causes import Cause, HangFinding
 from trainyard.contract.limits import DEFAULT_LEASE_S, UNSENT_KEPT_S
@@ -50,6 +50,7 @@ class Attempt(models.Model):
     failure = models.JSONField(null=True, blank=True)  # an AttemptFailure, once it has failed: see `failed`
     slow_ranks = models.JSONField(default=list, blank=True)  # of SlowRank: see `stragglers`
     alarms = models.JSONField(default=list, blank=True)  # of MetricAlarm: see `known_alarms`
+    idle = models.JSONField(null=True, blank=True, editable=False)  # an IdleMark, while it idles: see `idle_mark`
 
     class Meta:
         ordering = ("number",)
@@ -93,6 +94,11 @@ class Attempt(models.Model):
     def known_alarms(self) -> list[MetricAlarm]:
         """The values that broke a rule of the spec, oldest first."""
         return convert(self.alarms, list[MetricAlarm])
+
+    @property
+    def idle_mark(self) -> IdleMark | None:
+        """The mark of a run that idles; None of one that does not train, or of which nobody knows."""
+        return convert(self.idle, IdleMark) if self.idle and self.run.status == Status.RUNNING else None
 
     @property
     def known_cause(self) -> Cause | None:

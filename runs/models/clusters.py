@@ -16,6 +16,11 @@ from trainyard.contract.machines import HIGHEST_LEVEL, Cpu, Health, Inventory, S
 
 MAX_SPARES = 10_000  # of one cluster
 T = TypeVar("T")
+IDLE_ACTIONS = {
+    "off": "Off: nobody looks for them",
+    "mark": "Mark them, for their people to see",
+    "stop": "Mark them, and stop them with a save as long again later",
+}
 
 
 class Cluster(models.Model):
@@ -40,6 +45,9 @@ class Cluster(models.Model):
     half_life_days = models.FloatField(default=7.0)  # in which the use of slots counts half: see runs.placing.shares
     spared_minutes = models.FloatField(default=0.0)  # for which a run that has started makes no room for others
     slot_hour_price = models.FloatField(null=True, blank=True)  # in the currency of its owners
+    idle_action = models.CharField(max_length=4, default="mark")  # one of IDLE_ACTIONS
+    idle_below = models.FloatField(default=5.0)  # percent of use of the accelerators of a run
+    idle_minutes = models.FloatField(default=30.0)  # over which it is measured
     # Whether members of its projects may run commands beside the ranks of their runs: see runs.rights.access.
     interactive = models.BooleanField(default=False)
     # Nodes with a lower sandbox level get no runs: a `SandboxLevel`, see docs/isolation.md.

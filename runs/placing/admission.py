@@ -147,11 +147,12 @@ def has_slot_limit(request: Request, terms: Terms) -> bool:
 
 
 def within(request: Request, terms: Terms) -> Request:
-    """Return the request of an elastic run with the numbers of nodes that its project's limits have room for."""
+    """Return the request of an elastic run that starts again, and counts with its least number of nodes, with the
+    numbers of nodes that its project's limits have room for."""
     part = terms.parts.get(request.project)
     if part is None or (room := part.room(request.person)) is None:
         return request
-    most = room // request.slots_per_node
+    most = max(request.num_nodes, (room + request.whole_slots) // request.slots_per_node)
     return replace(request, node_counts=tuple(number for number in request.node_counts if number <= most))
 
 

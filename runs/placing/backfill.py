@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from runs.placing.fitting import Placed, Request, Room, is_usable, kinds_of
+from runs.placing.fitting import Placed, Request, Room, is_usable
 
 Free = dict[str, tuple[int, ...]]  # slots by node
 
@@ -38,15 +38,12 @@ def reserve(
 ) -> Reservation | None:
     """Return when enough slots are free for the request; None where nobody can say. ``started``: seconds and node of
     each slot that was given away in this round."""
-    kinds = {
-        room.node: room.accelerator
-        for room in rooms
-        if room.accelerator in kinds_of(request) and is_usable(room, request)
-    }
+    able = [room for room in rooms if is_usable(room, request)]
+    kinds = {one.node: number for number, area in enumerate(request.areas(able)) for one in area}
     ends = [(end, room.node) for room in rooms if room.node in kinds for end in room.ends.values()]
     ends += [(end, node) for end, node in started if node in kinds]
     counts = {node: len(free[node]) for node in kinds}
-    wide: dict[str, list[str]] = defaultdict(list)  # nodes with enough free slots, by kind
+    wide: dict[int, list[str]] = defaultdict(list)  # nodes with enough free slots, by kind and area
     for node, kind in kinds.items():
         if counts[node] >= request.slots_per_node:
             wide[kind].append(node)

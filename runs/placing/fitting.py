@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from trainyard.contract.machines import Inventory
 from trainyard.grouping import grouped
 from trainyard.spec.needs import Needs, lacking
@@ -44,8 +46,21 @@ class Request:
 
     @property
     def shape(self) -> Shape:
-        needs = self.needs and (self.needs.gpu, self.needs.memory_bytes, self.needs.cpus, self.needs.labels)
+        needs = self.needs and msgspec.structs.replace(self.needs, preferred=(), num_near=1, kept=())
         return self.num_nodes, self.slots_per_node, self.accelerator, self.in_container, needs
+
+    @property
+    def level(self) -> str:
+        """The level of the topology, such as rack, in one place of which it has all its nodes; empty: anywhere."""
+        return self.needs.within if self.needs and self.num_nodes > 1 else ""
+
+    def areas(self, rooms: Sequence["Room"]) -> list[list["Room"]]:
+        """Return the nodes of each kind, and of each place where it asks for one: all of its own are among one list."""
+        own = [[room for room in rooms if room.accelerator == kind] for kind in kinds_of(self)]
+        if not (level := self.level):
+            return own
+        places = (grouped((place, room) for room in ones if (place := room.around(level))) for ones in own)
+        return [area for found in places for area in found.values()]
 
 
 @dataclass(frozen=True)
@@ -75,6 +90,7 @@ class Room:
     ends: Mapping[int, float] = field(default_factory=dict)  # seconds until a held slot is expected to come free
     machine: Inventory = field(default_factory=Inventory)
     place: tuple[str, ...] = ()  # its switch, rack and so on: near to far; empty where its labels name none
+    levels: tuple[str, ...] = ()  # names of these
 
     @property
     def is_usable(self) -> bool:
@@ -83,6 +99,11 @@ class Room:
     def area(self, level: int) -> tuple[str, ...]:
         """Return its place of the level with all around it; where it has none the next nearer one, else the node."""
         return (self.node,) if level < 0 else self.place[level:] if self.place[level] else self.area(level - 1)
+
+    def around(self, level: str) -> tuple[str, ...]:
+        """Return its place of the level of that name with all around it; empty where nobody knows it."""
+        place = self.place[self.levels.index(level) :] if level in self.levels else ()
+        return place if place and place[0] else ()
 
 
 @dataclass(frozen=True)
@@ -144,19 +165,17 @@ def take_share(divided: dict[int, DividedSlot], part: Part) -> None:
 
 
 def fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]]) -> Placed | None:
-    for kind in kinds_of(request):
-        fitting = [
-            room
-            for room in rooms
-            if len(free[room.node]) >= request.slots_per_node and room.accelerator == kind and is_usable(room, request)
-        ]
-        if len(fitting) < request.num_nodes:
-            continue
-        chosen = _chosen(request, fitting, free)
-        chosen.sort(key=lambda room: (room.place[::-1], room.name))  # ranks in a row have nodes near to each other
-        parts = tuple(Part(room.node, free[room.node][: request.slots_per_node]) for room in chosen)
-        return Placed(request.run, kind, parts)
-    return None
+    able = [room for room in rooms if len(free[room.node]) >= request.slots_per_node and is_usable(room, request)]
+    wide = [area for area in request.areas(able) if len(area) >= request.num_nodes]
+    if not wide:
+        return None
+    if request.level:  # of the same kind, the place where it was, or the smallest: a large one stays for others
+        same = [area for area in wide if area[0].accelerator == wide[0][0].accelerator]
+        wide = [min(same, key=lambda area: (-sum(room.node in request.before for room in area), len(area)))]
+    chosen = _chosen(request, wide[0], free)
+    chosen.sort(key=lambda room: (room.place[::-1], room.name))  # ranks in a row have nodes near to each other
+    parts = tuple(Part(room.node, free[room.node][: request.slots_per_node]) for room in chosen)
+    return Placed(request.run, chosen[0].accelerator, parts)
 
 
 def _chosen(request: Request, fitting: list[Room], free: Mapping[str, tuple[int, ...]]) -> list[Room]:
@@ -221,14 +240,14 @@ def has_needed(room: Room, needs: Needs | None) -> bool:
 def has_room(request: Request, rooms: Sequence[Room], own: Mapping[str, int]) -> bool:
     """Return whether nodes that the run may have could take it now, counting slots by node that are its ``own``."""
     able = [room for room in rooms if is_usable(room, request)]
-    free = [room.accelerator for room in able if len(room.free) + own.get(room.node, 0) >= request.slots_per_node]
-    return any(free.count(kind) >= request.num_nodes for kind in kinds_of(request))
+    wide = [room for room in able if len(room.free) + own.get(room.node, 0) >= request.slots_per_node]
+    return any(len(area) >= request.num_nodes for area in request.areas(wide))
 
 
 def could_ever_fit(request: Request, rooms: Sequence[Room]) -> bool:
     """Return whether all registered nodes together, idle and in contact, could hold the run."""
     wide = [one for one in rooms if one.num_slots >= request.slots_per_node and has_needed(one, request.needs)]
-    return any(sum(room.accelerator == kind for room in wide) >= request.num_nodes for kind in kinds_of(request))
+    return any(len(area) >= request.num_nodes for area in request.areas(wide))
 
 
 def kinds_of(request: Request) -> tuple[str, ...]:

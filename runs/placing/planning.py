@@ -227,7 +227,7 @@ def room_of(node: Node, levels: Sequence[str]) -> Room:
     return Room(
         node.pk, node.name, node.slots, tuple(range(node.slots)), GPU if machine.gpus else CPU, machine=machine,
         is_cold=machine.is_warm is False, runs_containers=runs_containers(node),
-        place=tuple((machine.labels or {}).get(level, "") for level in levels),
+        place=tuple((machine.labels or {}).get(level, "") for level in levels), levels=tuple(levels),
     )  # fmt: skip
 
 

@@ -35,6 +35,10 @@ def why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
     matching = [room for room in rooms if room.accelerator in kinds_of(request)]
     if request.needs and could_ever_fit(replace(request, needs=None), rooms):
         missing = [request.needs.missing(room.machine) for room in matching]
+        if request.level and missing.count([]) >= request.num_nodes:
+            return (
+                f"Waiting for more nodes in one place on cluster {cluster}: no {request.level} has {_needs(request)}."
+            )
         nowhere = [words for words in missing[0] if all(words in one for one in missing)]
         who = "no node here has one" if nowhere else f"of {len(missing)} nodes here {missing.count([])} have all of it"
         needs = listed(nowhere or request.needs.missing(Inventory()))
@@ -77,11 +81,12 @@ def reason(cluster: str, request: Request, rooms: Sequence[Room], free: dict[str
     missing = request.num_slots - num_free
     if missing > 0:
         return f"Waiting for {missing} more {_plural(missing, slots)} on cluster {cluster}: {state}"
-    fitting = [room.accelerator for room in usable if len(free[room.node]) >= request.slots_per_node]
-    more = request.num_nodes - max(fitting.count(kind) for kind in kinds_of(request))
+    fitting = [room for room in usable if len(free[room.node]) >= request.slots_per_node]
+    more = request.num_nodes - max(map(len, request.areas(fitting)), default=0)
+    near = f" in one {request.level}" if request.level else ""
     wanted = _plural(request.slots_per_node, slots)
     return (
-        f"Waiting for {more} more {_plural(more, 'node')} with {request.slots_per_node} free {wanted} "
+        f"Waiting for {more} more {_plural(more, 'node')} with {request.slots_per_node} free {wanted}{near} "
         f"on cluster {cluster}: {state}"
     )
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from django.core.cache import cache
 from django.db.models import F, Q, Sum
+from django.db.models.functions import Coalesce
 
 from runs.models import Attempt, Cluster, HeldSlot, Project, Run
 from runs.placing.policies import Standing, Standings
@@ -96,7 +97,7 @@ def held_by_project(cluster: Cluster) -> dict[str, float]:
 
 @dataclass
 class Held:
-    """What a project has now, on all clusters. A run that starts again counts, while it holds no slots."""
+    """What a project has now, on all clusters. A run that starts again has what it is to get, while it holds none."""
 
     slots: float = 0.0
     runs: set[str] = field(default_factory=set)
@@ -108,10 +109,11 @@ def held_of(projects: Collection[str]) -> dict[str, Held]:
     run, again = "placement__attempt__run", (Status.RECOVERING, Status.RESIZING)
     slots = HeldSlot.objects.filter(**{f"{run}__project__name__in": projects}).order_by()
     rows = slots.values_list(f"{run}__project__name", f"{run}__created_by", run).annotate(n=Sum(1.0 / F("num_shares")))
-    starting = Run.objects.filter(project__name__in=projects, status__in=again).order_by()
+    starting = Run.objects.filter(project__name__in=projects, status__in=again).exclude(pk__in=slots.values(run))
+    size = Coalesce(1.0 * F("num_nodes") * F("slots_per_node") / F("slot_shares"), 0.0)
     found = {name: Held() for name in projects}
     for project, person, run_id, number in [
-        *rows, *((*row, 0.0) for row in starting.values_list("project__name", "created_by", "pk")),
+        *rows, *starting.order_by().values_list("project__name", "created_by", "pk", size),
     ]:  # fmt: skip
         one = found[project]
         one.slots += number

@@ -48,17 +48,18 @@ def output_remarks(sendings: Sequence[NodeSending]) -> list[Trouble]:
     return found
 
 
-# Ranks that slow a live run down, as remarks of its document.
+# Ranks that slow a live run down, or hardly use what they hold, as remarks of its document.
 
-SLOW = "slow-ranks"
+SLOW, IDLE = "slow-ranks", "idle"
 SLOW_CODES = (SLOW,)
 
 
 def slow_remarks(attempt: Attempt) -> list[Trouble]:
+    idle = [Trouble(IDLE, 1, mark.sentence)] if (mark := attempt.idle_mark) else []
     if attempt.ended_at is not None or not attempt.slow_ranks:
-        return []
+        return idle
     found = attempt.stragglers
-    return [Trouble(SLOW, len(found), " ".join(slow_sentences(found, num_ranks=attempt.world_size)))]
+    return [Trouble(SLOW, len(found), " ".join(slow_sentences(found, num_ranks=attempt.world_size))), *idle]
 
 
 # Remarks that a run's status does not make: an exit that hung, a loss that is not a number. Pure.

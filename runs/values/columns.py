@@ -42,6 +42,15 @@ class MetricAlarm(WireStruct, kw_only=True):
     sentence: str = ""
 
 
+class IdleMark(WireStruct, kw_only=True):
+    """Accelerators of a run that are hardly used, as they were when they were looked at last."""
+
+    percent: float  # of use
+    since: float  # Unix seconds: when it was marked
+    stops_at: float | None = None  # then its cluster stops the run; None: never
+    sentence: str = ""
+
+
 class Rewind(WireStruct, kw_only=True):
     """A decision to go back to ``to_step`` and to leave out the batches of some steps, both ends included.
 

@@ -22,6 +22,7 @@ class Needs(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: tuple[tuple[str, str], ...] = ()  # names and values
     preferred: tuple[tuple[str, str], ...] = ()
     num_near: int = 1  # nodes in a row whose ranks talk most
+    within: str = ""  # a level of the topology: all nodes are in one place of it
     kept: tuple[str, ...] = ()  # what a node need not fetch again: the data from a URL, the image or environment
 
     def missing(self, machine: Inventory) -> list[str]:
@@ -57,6 +58,7 @@ def needs_of(spec: SpecDocument) -> Needs | None:
         cpus=resources.get("cpus", 0),
         labels=tuple(sorted(resources.get("labels", {}).items())),
         preferred=tuple(sorted(resources.get("preferred_labels", {}).items())),
+        within=resources.get("within", ""),
         num_near=math.ceil(num_ranks / resources.get("processes_per_node", 1)),
         kept=tuple(f"{spec.get('project', '')}/{key}" for key in (data, environment_key(spec)) if key),
     )

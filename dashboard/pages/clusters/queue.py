@@ -15,7 +15,7 @@ from dashboard.pages.clusters.boxes import ANOTHER
 from dashboard.pages.shared.frame import is_script, page, person, problems_of, show
 from dashboard.pages.shared.run_colours import colours_for
 from runs import actions
-from runs.models import Cluster, HeldSlot, Placement, Run
+from runs.models import Attempt, Cluster, HeldSlot, Placement, Run
 from runs.placing.ends import History, ends_of, lasts_of
 from runs.placing.policies import policy_of
 from runs.placing.queue import outcomes_of, priority_beside, queue_of, requests_of, waiting_runs
@@ -24,6 +24,7 @@ from runs.placing.usage import standings_of
 from runs.rights import access
 from runs.rights.access import Permission, Someone, can, get_cluster, get_run, nodes_of, visible_projects, visible_runs
 from runs.rights.access.operations import machine, thing
+from runs.values.status import Status
 from trainyard.formats.figures import duration
 from trainyard.formats.words import listed
 from trainyard.grouping import grouped
@@ -68,6 +69,7 @@ def _show(request: HttpRequest, cluster: Cluster, *, status: int = 200, **contex
     seen = set(visible_projects(user).values_list("name", flat=True))
     standings = sorted(standings_of(cluster, now, reads_used=True).items())
     long = [one for one in outcomes_of(cluster) if one.came > SHORT_S]
+    mine = visible_runs(user).filter(cluster=cluster, status=Status.RUNNING).order_by().values("pk")
     around = {
         "cluster": cluster,
         "outcomes": (len(long), sum(one.is_near for one in long), sum(one.is_inside for one in long)),
@@ -81,6 +83,7 @@ def _show(request: HttpRequest, cluster: Cluster, *, status: int = 200, **contex
         "may_save": access.can_manage_cluster(user, cluster),
         "shares": [(name, one, one.used / 3600) for name, one in standings if name in seen],
         "num_others": sum(name not in seen for name, _ in standings),
+        "idle": Attempt.objects.filter(run__in=mine, ended_at=None, idle__isnull=False).select_related("run"),
         "now": now.timestamp(),
         **_over_time(user, cluster, [q.run for q in queued if (at := q.run.start_prediction) and at.low < late], now),
     }

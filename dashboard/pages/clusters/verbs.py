@@ -14,6 +14,7 @@ from runs import actions
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.settings import SECRET, SettingField
 from runs.models import Cluster, Project
+from runs.models.clusters import IDLE_ACTIONS
 from runs.placing.policies import FAIR_SHARE, POLICIES
 from runs.rights.access import Permission, get_cluster
 from runs.rights.access.operations import machine, site
@@ -27,7 +28,10 @@ LEVELS = (  # docs/isolation.md
     ("1", "1: nodes that keep Trainyard's files and other projects' runs from a script"),
     ("2", "2: nodes that also give each attempt its own processes, and filter system calls"),
 )
-FIELDS = ("name", "region", "labels", "spares", "half_life_days", "spared_minutes", "slot_hour_price", "topology")
+FIELDS = ("name", "region", "labels", "spares", "half_life_days", "spared_minutes", "slot_hour_price", "topology",
+          "idle_action", "idle_below", "idle_minutes", "log_rules", "isolation_minimum", "scheduling")  # fmt: skip
+PLAIN = ("name", "region", "projects", "interactive", "scheduling", "idle_action")
+NUMBERS = ("spares", "half_life_days", "spared_minutes", "idle_below", "idle_minutes")
 
 
 class Values(NamedTuple):
@@ -47,6 +51,9 @@ class Values(NamedTuple):
     spared_minutes: str = "0"
     slot_hour_price: str = ""
     topology: str = ""  # levels, with commas between
+    idle_action: str = "mark"
+    idle_below: str = "5"
+    idle_minutes: str = "30"
 
     @property
     def by_name(self) -> dict[str, str]:
@@ -56,12 +63,10 @@ class Values(NamedTuple):
     def given(self) -> dict[str, Any]:
         """Return the arguments of both actions. Raises ValidationError."""
         return {
-            **{name: getattr(self, name) for name in ("name", "region", "projects", "interactive", "scheduling")},
+            **{name: getattr(self, name) for name in PLAIN},
+            **{name: _number(name, getattr(self, name)) for name in NUMBERS},
             "log_rules": [line.strip() for line in self.log_rules.splitlines() if line.strip()],
             "topology": [level.strip() for level in self.topology.split(",") if level.strip()],
-            "spares": _number("spares", self.spares),
-            "half_life_days": _number("half_life_days", self.half_life_days),
-            "spared_minutes": _number("spared_minutes", self.spared_minutes),
             "slot_hour_price": _number("slot_hour_price", self.slot_hour_price or "-1"),
             "isolation_minimum": _chosen_level(self.isolation_minimum),
         }
@@ -116,11 +121,12 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     projects = list(cluster.projects.values_list("name", flat=True))
     rules = "\n".join(line_of(rule) for rule in cluster.log_rules)
     texts = _texts(cluster.engine, cluster.settings)
-    level = str(cluster.isolation_minimum)
+    price, numbers = cluster.slot_hour_price, {name: f"{getattr(cluster, name):g}" for name in NUMBERS}
     values = Values(
-        cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares), cluster.interactive, level,
-        cluster.scheduling, f"{cluster.half_life_days:g}", f"{cluster.spared_minutes:g}",
-        "" if cluster.slot_hour_price is None else f"{cluster.slot_hour_price:g}", ", ".join(cluster.topology),
+        cluster.name, cluster.region, labels, projects, texts, rules, interactive=cluster.interactive,
+        isolation_minimum=str(cluster.isolation_minimum), scheduling=cluster.scheduling, **numbers,
+        slot_hour_price="" if price is None else f"{price:g}", topology=", ".join(cluster.topology),
+        idle_action=cluster.idle_action,
     )  # fmt: skip
     if request.method == "POST":
         values = _asked(request, cluster.engine)
@@ -180,6 +186,7 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
         "engines": [(name, engine.label) for name, engine in sorted(ENGINES.items())] if form.is_new else [],
         "problems": problems,
         "levels": LEVELS,
+        "idle_actions": IDLE_ACTIONS.items(),
         "policies": [(name, policy.label) for name, policy in POLICIES.items()],
         "projects": Project.objects.values_list("name", flat=True),
     }
@@ -187,21 +194,12 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
 
 
 def _asked(request: HttpRequest, engine: str) -> Values:
-    name, region, labels, spares, half_life, spared, price, levels = (
-        request.POST.get(one, "").strip() for one in FIELDS
-    )
+    fields = {name: request.POST.get(name, "").strip() or Values._field_defaults.get(name, "") for name in FIELDS}
     texts = _texts(engine, {})
     if request.method == "POST" and (allocating := allocating_engine(engine)):
         texts = {one.name: request.POST.get(f"settings.{one.name}", "") for one in allocating.settings_type.fields()}
-    rules = request.POST.get("log_rules", "")
-    is_interactive = "interactive" in request.POST
-    level = request.POST.get("isolation_minimum", "0")
-    projects = request.POST.getlist("projects")
-    scheduling = request.POST.get("scheduling", FAIR_SHARE)
-    return Values(
-        name, region, labels, projects, texts, rules, spares or "1", is_interactive, level, scheduling,
-        half_life or "7", spared or "0", price, levels,
-    )  # fmt: skip
+    projects, is_interactive = request.POST.getlist("projects"), "interactive" in request.POST
+    return Values(**fields, projects=projects, settings=texts, interactive=is_interactive)
 
 
 def _texts(engine: str, settings: JsonObject) -> dict[str, str]:

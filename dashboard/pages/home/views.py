@@ -19,7 +19,7 @@ from dashboard.pages.shared.frame import answer, page, person, show
 from dashboard.pages.shared.gauges import time_view
 from dashboard.pages.shared.run_rows import Row, coloured, rows
 from runs.actions import submit_run
-from runs.models import Cluster, HeldSlot, Node, Project, Run, User
+from runs.models import Attempt, Cluster, HeldSlot, Node, Project, Run, User
 from runs.models.indexes import first_rows_together, is_none, one_of
 from runs.presenting.server_state import contact_time
 from runs.records.time_use.sums import time_of_all
@@ -103,7 +103,7 @@ def home(request: HttpRequest) -> HttpResponse:
     running = unended.filter(one_of("status", PLACED), is_none("local_id") | one_of("status", [Status.RUNNING]))
     waiting = unended.filter(is_none("local_id"), one_of("status", WAITING))
     elsewhere = unended.filter(one_of("status", [Status.LOST])).exclude(local_id=None)
-    live, queued, troubled, endless, ended, failed = _rows(
+    live, queued, troubled, endless, ended, failed, idle = _rows(
         [
             (running.order_by(mine_first, NEAREST_FIRST, "-created_at", "-pk"), MAX_RUNNING),
             (waiting.order_by(mine_first, "created_at", "pk"), MAX_WAITING),
@@ -111,13 +111,14 @@ def home(request: HttpRequest) -> HttpResponse:
             (elsewhere, MAX_ENDLESS),
             (runs.filter(one_of("status", FINAL), ended_at__isnull=False).order_by("-ended_at", "-pk"), MAX_ENDED),
             (failed_lately(runs, now), MAX_FAILED),
+            (idle_runs(runs, user), MAX_TROUBLED),
         ],
         user,
         now,
     )
     troubled = [row for row in troubled if row not in live]
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
-    needs = needs_of([*live, *troubled, *endless], failed, now)
+    needs = needs_of([*live, *troubled, *endless], failed, idle, now)
     machines = machines_of(request.user)
     away, notices = away_nodes(machines, now), limit_notices(user, since, now)
     context: dict[str, Any] = {
@@ -294,12 +295,21 @@ def _away(cluster: Cluster, nodes: list[Node]) -> Away:
     return Away(cluster, nodes, shown, sentence, max(seen, default=None))
 
 
-def needs_of(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:
+def idle_runs(runs: QuerySet[Run], user: User) -> QuerySet[Run]:
+    """The person's own that idle, and those of projects of which they are an owner."""
+    own = Q(created_by=user) | Q(project__in=projects_with(user, Permission.OWNERS_MANAGE))
+    marked = Attempt.objects.filter(ended_at=None, idle__isnull=False, run__status=Status.RUNNING)
+    return runs.filter(own, pk__in=marked.values("run")).order_by("created_at", "pk")
+
+
+def needs_of(live: list[Row], failed: list[Row], idle: list[Row], now: datetime) -> list[Need]:
     found = [
         Need(row, row.run.reason_sentence, "red", *(("", "") if row.run.is_local else ("restart", "Restart")))
         for row in failed
     ]
     found += [need for row in live if (need := _need(row, now)) is not None]
+    idle = [row for row in idle if row not in [need.row for need in found]]
+    found += [Need(row, row.idle.sentence, "amber", "stop", "Stop") for row in idle if row.idle]
     return sorted(found, key=lambda need: SEVERITY.index(need.colour))
 
 

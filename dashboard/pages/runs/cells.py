@@ -24,6 +24,7 @@ from runs.finding.language import FilterError, FilterText
 from runs.models import Run
 from runs.records.points import read
 from runs.rights.access import Someone
+from trainyard.formats import figures
 
 MOST_TEXTS = 9
 RANGES = 5
@@ -83,7 +84,11 @@ class Seen(NamedTuple):
 
 def _name(seen: Seen) -> str:
     run = seen.row.run
-    return f'<span class="name-line">{drawn.opener("run", run.pk, run.name)}{_tags(seen, MAX_TAGS)}</span>'
+    idle = ""
+    if mark := seen.row.idle:
+        used = figures.percent(round(mark.percent, 1) / 100)
+        idle = f'<span class="tag" title="{escape(mark.sentence)}">idle, {used} used</span>'
+    return f'<span class="name-line">{drawn.opener("run", run.pk, run.name)}{idle}{_tags(seen, MAX_TAGS)}</span>'
 
 
 def _tags(seen: Seen, most: int) -> str:

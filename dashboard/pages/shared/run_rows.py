@@ -17,6 +17,7 @@ from runs.records.metrics import progress
 from runs.records.metrics.models import Telemetry
 from runs.records.points import read
 from runs.rights.access import Someone
+from runs.values.columns import IdleMark
 from runs.values.status import Status, Wanted
 from trainyard.contract.answers.runs import Lamp, RunDocument
 from trainyard.formats.figures import percent
@@ -42,6 +43,7 @@ class Row(NamedTuple):
     duration_s: float | None
     eta_s: float | None
     colour: int  # from 1, as the classes of the series colours count
+    idle: IdleMark | None = None  # of one that trains and hardly uses what it holds
 
     @property
     def is_running(self) -> bool:
@@ -84,9 +86,10 @@ def _row(run: Run, known: Known, now: datetime) -> Row:
     telemetry, figures = known.telemetry[run.pk], known.figures[run.pk]
     speed, (nodes, processes) = throughput_of(figures.medians), shape(run, known.ranks[run.pk])
     step, steps = presenters.step_of(run, telemetry), run.steps
-    lamps = None
+    lamps = idle = None
     if run.is_live:
         newest = known.newest[run.pk]
+        idle = newest.attempt.idle_mark if newest.attempt else None
         sendings = presenters.sendings_of(newest.placements)
         lamps = presenters.lamps(presenters.facts_of(run, newest, sendings, telemetry, now))
     is_stepping = lamps is not None and lamps["progress"]["colour"] == presenters.GREEN
@@ -106,6 +109,7 @@ def _row(run: Run, known: Known, now: datetime) -> Row:
         duration_s=duration_s(run, _end_of_what_was_sent(run, telemetry, now)),
         eta_s=eta_s(step, steps, telemetry.median_step_s) if is_stepping else None,
         colour=colour_of(run.pk) + 1,
+        idle=idle,
     )
 
 

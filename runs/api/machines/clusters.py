@@ -33,7 +33,11 @@ SCHEDULING = f"order of the runs that wait. {_policies}"
 SPARED = "after its start, in which a run makes no room for others"
 HALF_LIFE = "in which the use of slots counts half in fair shares"
 TOPOLOGY = 'labels of nodes, near to far, as `["switch", "rack"]`: nodes with the same value are near to each other'
+IDLE = "off, mark, or stop, with a save: runs whose accelerators are used less than `idle_below` over `idle_minutes`"
+IDLE_BELOW, IDLE_MINUTES = "percent", "0.2 to 1,440; `stop` follows as long again after the mark"
 PRICE = "of a slot for an hour, in your currency: see `/usage`"
+SAME = ("region", "labels", "spares", "interactive", "isolation_minimum", "scheduling", "half_life_days", "topology",
+        "spared_minutes", "slot_hour_price", "idle_action", "idle_below", "idle_minutes", "log_rules")  # fmt: skip
 
 
 class RuleIn(Body):
@@ -53,6 +57,9 @@ class ClusterIn(Body):
     half_life_days: float = Field(7.0, description=HALF_LIFE)
     spared_minutes: float = Field(0.0, description=SPARED)
     slot_hour_price: float | None = Field(None, description=PRICE)
+    idle_action: str = Field("mark", description=IDLE)
+    idle_below: float = Field(5.0, description=IDLE_BELOW)
+    idle_minutes: float = Field(30.0, description=IDLE_MINUTES)
     topology: list[str] = Field(default_factory=list, description=TOPOLOGY)
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
     engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
@@ -73,6 +80,9 @@ class ClusterEdit(Body):
     half_life_days: float | None = Field(None, description=HALF_LIFE)
     spared_minutes: float | None = Field(None, description=SPARED)
     slot_hour_price: float | None = Field(None, description=PRICE + "; below 0: no price")
+    idle_action: str | None = Field(None, description=IDLE)
+    idle_below: float | None = Field(None, description=IDLE_BELOW)
+    idle_minutes: float | None = Field(None, description=IDLE_MINUTES)
     topology: list[str] | None = Field(None, description=TOPOLOGY)
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
     settings: dict[str, Any] | None = Field(
@@ -161,24 +171,14 @@ def _cluster(row: Cluster, projects: QuerySet[Project], shows_settings: bool) ->
     now = contact_time(timezone.now())
     nodes = list(Node.objects.present().filter(cluster=row).prefetch_related("held_slots"))
     usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
-    return answers.Cluster(
+    return answers.Cluster(  # type: ignore[no-any-return]
         id=row.pk,
         name=row.name,
         engine=row.engine,
         settings=row.settings if shows_settings else {},
         secrets=sorted(row.secrets) if shows_settings else [],
-        region=row.region,
-        labels=row.labels,
-        spares=row.spares,
-        interactive=row.interactive,
-        isolation_minimum=row.isolation_minimum,
-        scheduling=row.scheduling,
-        half_life_days=row.half_life_days,
-        spared_minutes=row.spared_minutes,
-        slot_hour_price=row.slot_hour_price,
-        topology=row.topology,
+        **{name: getattr(row, name) for name in SAME},  # type: ignore[typeddict-item]
         projects=list(projects.values_list("name", flat=True)),
-        log_rules=row.log_rules,
         created_at=stamp(row.created_at),
         num_nodes=len(nodes),
         num_nodes_in_contact=sum(node.is_in_contact(now) for node in nodes),

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -14,6 +15,7 @@ from django.db import transaction
 from redis.exceptions import RedisError
 
 from runs.life import replacing, rewinding, stopping
+from runs.life.watching import idleness
 from runs.life.watching.slow_ranks import SlowRankWatch, alarm_sentence, who
 from runs.models import Attempt
 from runs.models.runs import StaleStatus
@@ -45,8 +47,8 @@ log = structlog.get_logger(__name__)
 
 EVERY_S = 1.0
 LOCK_S = 10
-ALARMS, SLOW = "alarms", "slow"
-LEAST_REST_S = {ALARMS: 0.5, SLOW: 2.0}  # between two looks at an attempt
+ALARMS, SLOW, IDLE = "alarms", "slow", "idle"
+LEAST_REST_S = {ALARMS: 0.5, SLOW: 2.0, IDLE: 5.0}  # between two looks at an attempt
 SHARE = 20  # of what a look takes: so long it rests at least, so that many runs do not fill a processor
 
 
@@ -62,13 +64,14 @@ class Watcher:
     def round(self, now: datetime) -> None:
         """Look at each live attempt that has new points."""
         live = Attempt.objects.filter(ended_at=None, settling_at=None, run__status=Status.RUNNING)
-        live = live.filter(go__isnull=False, stop__isnull=True).select_related("run")
+        live = live.filter(go__isnull=False, stop__isnull=True).select_related("run__cluster", "run__project")
         attempts = list(live.prefetch_related("placements__node"))
         known = Telemetry.objects.in_bulk([one.run_id for one in attempts])
         for attempt in attempts:
             telemetry = known.get(attempt.run_id)
             if telemetry is not None and telemetry.cursor != self._cursors.get(attempt.pk):
                 self._look(attempt, telemetry, now)
+            self._guarded(attempt, IDLE, now, partial(idleness.look, attempt, now))
         self._forget({one.pk for one in attempts})
 
     def _look(self, attempt: Attempt, telemetry: Telemetry, now: datetime) -> None:
@@ -84,7 +87,8 @@ class Watcher:
     def _guarded(self, attempt: Attempt, what: str, now: datetime, look: Callable[[], None]) -> None:
         """Look for one thing where that is due; one that fails must not keep the others waiting."""
         if now.timestamp() < self._due_at.get((attempt.pk, what), 0.0):
-            self._cursors.pop(attempt.pk, None)  # what has come is looked at later
+            if what != IDLE:
+                self._cursors.pop(attempt.pk, None)  # what has come is looked at later
             return
         began = time.monotonic()
         try:

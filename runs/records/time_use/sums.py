@@ -122,6 +122,12 @@ def _step_series(run_ids: Sequence[str]) -> dict[str, Series]:
     return {row.run_id: row for row in first}
 
 
+def first_step_at(run: Run, fence: int) -> float | None:
+    """Return when the attempt with that fence began its first step, in Unix seconds; None where it has made none."""
+    series, key = _step_series([run.pk]).get(run.pk), str(fence)
+    return _begun_at(run.pk, series.name, fence, series.firsts[key]) if series and key in series.firsts else None
+
+
 def _stalls(run_ids: Sequence[str]) -> dict[tuple[str, int], float]:
     rows = Checkpoint.objects.filter(run_id__in=run_ids, stall_s__gt=0).values_list("run_id", "fence")
     return {(run_id, fence): stall_s for run_id, fence, stall_s in rows.annotate(Sum("stall_s"))}

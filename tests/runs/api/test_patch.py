@@ -68,6 +68,7 @@ PATCHES: dict[str, tuple[Callable[[User, Cast], str], dict[str, Any]]] = {
             "name": "near", "region": "us", "labels": {"row": "3"}, "spares": 0, "interactive": False,
             "isolation_minimum": 0, "scheduling": "first-come", "projects": [],
             "half_life_days": 14, "spared_minutes": 10, "slot_hour_price": 2, "topology": ["switch", "rack"],
+            "idle_action": "stop", "idle_below": 10, "idle_minutes": 60,
             "settings": {"slots": 4}, "log_rules": [],
         },
     ),

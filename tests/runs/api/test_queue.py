@@ -295,6 +295,21 @@ def test_a_cluster_has_a_half_life_and_a_price(cast: Cast, owner: Api) -> None:
         assert answer.status_code == 422 and name in answer.text
 
 
+def test_a_cluster_says_what_follows_for_runs_that_idle(cast: Cast, owner: Api) -> None:
+    made = owner("POST", "/clusters", {"name": "new", "idle_action": "stop", "idle_minutes": 90}).json()
+    assert [made[name] for name in ("idle_action", "idle_below", "idle_minutes")] == ["stop", 5.0, 90.0]
+    assert owner("PATCH", "/clusters/new", {"idle_below": 12.5}).json()["idle_action"] == "stop"
+    for name, value, words in (
+        ("idle_action", "kill", "'kill' is none of off, mark, stop."),
+        ("idle_below", 0, "It is 0.01 to 100 percent, not 0."),
+        ("idle_below", 101, "It is 0.01 to 100 percent, not 101."),
+        ("idle_minutes", 0.1, "It is 0.2 to 1,440 minutes, not 0.1."),
+        ("idle_minutes", 1441, "It is 0.2 to 1,440 minutes, not 1441."),
+    ):
+        answer = owner("PATCH", "/clusters/new", {name: value})
+        assert answer.status_code == 422 and name in answer.text and words in answer.text, (name, answer.text)
+
+
 def test_the_energy_of_a_node_with_gpus_is_estimated_as_theirs(cast: Cast, mate: Api) -> None:
     node = make_node(cast.cluster, slots=1, inventory={"gpus": [{"index": 0, "name": "A100"}]})
     attempt = make_attempt(make_run(cast, status=Status.RUNNING), [node])
@@ -312,6 +327,18 @@ def test_a_cluster_has_a_topology(cast: Cast, owner: Api) -> None:
         answer = owner("PATCH", path, {"topology": bad})
         assert answer.status_code == 422 and "topology" in answer.content.decode(), bad
     assert owner("PATCH", path, {"topology": []}).json()["topology"] == []
+
+
+def test_a_run_that_asks_for_one_place_is_refused_where_the_cluster_has_no_such_level(cast: Cast, mate: Api) -> None:
+    near = spec(resources={"nodes": 2, "within": "rack"})
+    for levels, words in (([], "its levels are none"), (["switch", "pod"], "its levels are switch, pod")):
+        type(cast.cluster).objects.update(topology=levels)
+        answer = mate("POST", "/runs", near)
+        assert answer.status_code == 422 and "resources.within" in answer.text
+        assert f'\\"rack\\" is no level of cluster local: {words}' in answer.text, answer.text
+    type(cast.cluster).objects.update(topology=["switch", "rack"])
+    make_node(cast.cluster), make_node(cast.cluster)
+    assert mate("POST", "/runs", near).status_code == 201
 
 
 def test_what_a_node_keeps_for_projects_is_shown_to_nobody(cast: Cast, owner: Api) -> None:

@@ -58,10 +58,10 @@ def test_a_month_that_is_used_up_keeps_the_queue_and_a_limit_below_what_runs_end
 
 
 def test_an_elastic_run_that_starts_again_has_no_more_nodes_than_the_limit_has_room_for() -> None:
-    terms = replace(TERMS, parts={"mine": Part(slots=5, held=1.0)})
+    terms = replace(TERMS, parts={"mine": Part(slots=5, held=3.0)})  # with the 2 of its own least number of nodes
     elastic = Request("a", 1, 2, node_counts=(1, 2, 3), project="mine")
     assert within(elastic, terms).node_counts == (1, 2)
-    of_person = replace(TERMS, parts={"mine": Part(per_person=3, by_person={1: 1.0})})
+    of_person = replace(TERMS, parts={"mine": Part(per_person=3, by_person={1: 3.0})})
     assert within(replace(elastic, person=1), of_person).node_counts == (1,)
     assert within(replace(elastic, project="other"), terms).node_counts == (1, 2, 3)
 
@@ -142,14 +142,15 @@ def test_a_round_goes_by_the_limits_of_people_runs_and_money(cast: Cast, make_ru
     assert Run.objects.get(pk=runs[1].pk).status == "SCHEDULED"
 
 
-def test_a_run_that_starts_again_counts_and_holds_no_slots(cast: Cast, make_run: MakeRun) -> None:
+def test_a_run_that_starts_again_counts_with_the_slots_that_it_is_to_get(cast: Cast, make_run: MakeRun) -> None:
     make_attempt(make_run(status=Status.RUNNING), [make_node(cast.cluster, slots=4)], ranks=2)
-    make_run(status=Status.RECOVERING, created_by=cast.owner)
+    make_run(status=Status.RECOVERING, created_by=cast.owner, num_nodes=2, slots_per_node=3)
+    make_attempt(make_run(status=Status.RESIZING, num_nodes=1, slots_per_node=1), [make_node(cast.cluster)], ranks=2)
     make_run(status=Status.QUEUED)
     other = Project.objects.create(name="other")
     make_run(status=Status.RECOVERING, project=other)
     part = parts_of(Project.objects.filter(pk=cast.project.pk), timezone.now())["default"]
-    assert (part.held, part.num_runs, part.by_person) == (2.0, 2, {cast.mate.pk: 2.0, cast.owner.pk: 0.0})
+    assert (part.held, part.num_runs, part.by_person) == (10.0, 3, {cast.mate.pk: 4.0, cast.owner.pk: 6.0})
 
 
 def test_a_notice_of_a_limit_comes_once_a_month_and_again_for_another_limit(cast: Cast, make_run: MakeRun) -> None:

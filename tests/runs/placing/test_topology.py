@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -273,3 +274,66 @@ def test_an_image_is_known_by_what_the_spec_asks_for_and_a_long_queue_of_others_
     one, other = asked("registry.example/a:1"), asked("registry.example/b:1")
     assert one and other and one.kept != other.kept and one == asked("registry.example/a:1")
     assert gang(1, needs=one).shape == gang(1, needs=other).shape
+
+
+LEVELS = ("switch", "rack")
+
+
+def one_place(level: str, num_nodes: int, **changes: Any) -> Request:
+    return gang(num_nodes, needs=Needs(within=level), **changes)
+
+
+def named(*groups: list[Room]) -> list[Room]:
+    return [replace(one, levels=LEVELS) for group in groups for one in group]
+
+
+@pytest.mark.parametrize(
+    ("level", "there", "number", "expected"),
+    [
+        ("switch", rooms(s1r1=1, s2r1=2, s3r2=3), 2, "s2r1-0 s2r1-1"),
+        ("switch", rooms(s1r1=1, s2r1=1, s3r2=3), 3, "s3r2-0 s3r2-1 s3r2-2"),
+        ("rack", rooms(s1r1=1, s2r1=1, s3r2=1), 2, "s1r1-0 s2r1-0"),
+        (
+            "switch",
+            [room("a", "s1 r1"), room("b", "s1 r2"), room("c", "s2 r2"), room("d", "s2 r2")],
+            2,
+            "c d",
+        ),  # s1 twice
+        ("rack", [room("a", ""), room("b", "s r"), room("c", " r")], 2, "c b"),  # a has no label, c none of a switch
+        ("rack", rooms(s1r1=1), 1, "s1r1-0"),
+        ("rack", [room("a", "")], 1, "a"),  # one node is near to itself
+    ],
+)
+def test_a_run_that_asks_for_one_place_is_in_it(level: str, there: list[Room], number: int, expected: str) -> None:
+    assert nodes_of(one_place(level, number), named(there)) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        (rooms(s1r1=1, s2r1=1, s3r2=1), "no switch has 2 nodes with 8 slots each."),
+        ([room("a", "s1 r1"), room("b", "s1 r1", free=0), room("c", "s2 r1"), room("d", "s2 r1", free=0)],
+         "Waiting for 1 more node with 8 free GPUs in one switch on cluster lab: 16 of 32 free."),
+        ([room("a", " r1"), room("b", " r1")], "no switch has 2 nodes with 8 slots each."),  # nobody knows their switch
+    ],
+)  # fmt: skip
+def test_it_waits_for_one_place_and_says_so(there: list[Room], words: str) -> None:
+    (answer,) = place("lab", [one_place("switch", 2)], named(there))
+    assert isinstance(answer, Waiting) and words in answer.sentence, answer
+
+
+def test_nobody_delays_a_run_that_waits_for_one_place() -> None:
+    """Two switches have a free node each: one of them gets its second in 50 s, and is kept for the first."""
+    there = named(
+        [room("a", "s1 r1"), room("b", "s1 r1", free=0, ends=dict.fromkeys(range(8), 50.0))],
+        [room("c", "s2 r1"), room("d", "s2 r1", free=0)],
+    )
+    first, long = one_place("switch", 2), replace(gang(1), run="long", lasts_s=500.0)
+    waits, passes = place("lab", [first, long], there)
+    assert isinstance(waits, Waiting) and isinstance(passes, Placed)
+    assert [part.node for part in passes.parts] == ["c"]
+
+
+def test_it_goes_back_to_the_place_where_it_was() -> None:
+    there = named(rooms(s1r1=2, s2r1=3))
+    assert nodes_of(one_place("switch", 2, before=frozenset({"s2r1-1"})), there)[-1].startswith("s2r1")

@@ -108,6 +108,9 @@ class Resources(Part):
     preferred_labels: Labels = where_field(
         {}, "Preferred labels", "Nodes that have them come before others.", advanced=True
     )
+    within: Annotated[str, Field(max_length=60)] = where_field(
+        "", "Within one", "A level of the cluster's topology, such as rack, that all nodes share.", advanced=True
+    )
 
     @property
     def slot_shares(self) -> int:

@@ -23,7 +23,7 @@ from trainyard.spooling.reader import READ_BYTES, SpoolReader
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter, spool_files
 from workers.attempt.folder import AttemptFolder
 from workers.machine.gpus import gpus_of
-from workers.machine.processes import descendants_of, identify
+from workers.machine.processes import cpu_s, descendants_of, identify
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.records.log_tail import ROOM_WAIT_S, FolderWatch, LogTail
 from workers.supervisor.records.rule_watch import RuleWatch
@@ -225,6 +225,7 @@ class Collector(threading.Thread):
             self._tails.insert(0, LogTail(folder.stream_path(order.first_rank, "build"), order.first_rank, "build"))
         self._began_at = time.time()
         self._recorded: set[int] = set()
+        self._used: dict[int, tuple[float, dict[int, float]]] = {}  # by rank: when, and processor time by process
         self._limit = SpoolLimit(folder.spool)
         self._num_refused = 0  # samples for which the spool had no room
         self._events = EventFiles(order, folder)
@@ -304,6 +305,8 @@ class Collector(threading.Thread):
         for rank in self._ranks:
             if rank.ended_at is None and (used := memory_of(rank.main_pid)) is not None:
                 points.append(("system/rank_memory_bytes", {**node, "rank": str(rank.rank)}, used))
+            if not self._gpus and rank.ended_at is None and (share := self._cpu_percent(rank)) is not None:
+                points.append(("system/rank_cpu_percent", {**node, "rank": str(rank.rank)}, share))
         if not has_room:
             self._num_refused += len(points)
             return
@@ -312,6 +315,14 @@ class Collector(threading.Thread):
         step, at = struct.pack("<q", int(now - self._began_at)), struct.pack("<d", now)
         groups = [Group(labels, (name,), step, at, struct.pack("<d", value)) for name, labels, value in points]
         self._spool.append(Points(groups))
+
+    def _cpu_percent(self, rank: RankState) -> float | None:
+        """Return what the rank and its descendants have used of one core since the last call; None at the first."""
+        at, used = time.monotonic(), {pid: cpu_s(pid) for pid in (rank.main_pid, *descendants_of(rank.main_pid))}
+        since, before = self._used.get(rank.rank, (at, used))
+        self._used[rank.rank] = at, used
+        more = sum(max(0.0, now - before.get(pid, 0.0)) for pid, now in used.items())
+        return 100 * more / (at - since) if at > since else None
 
     def _record_descendants(self) -> None:
         """Record which processes the node worker must find gone, should reaper and supervisor both be killed."""

@@ -215,13 +215,16 @@ def test_the_order_of_a_clusters_queue_is_chosen_in_its_form(as_user: AsUser, ca
 def test_the_half_life_and_the_price_of_a_slot_hour_are_fields_of_the_form(as_user: AsUser, cast: Cast) -> None:
     client, path = as_user(cast.owner), f"/nodes/clusters/{cast.cluster.pk}/edit/"
     same = {"name": cast.cluster.name, "half_life_days": "3.5", "slot_hour_price": "1.25", "spared_minutes": "7"}
+    same |= {"idle_action": "off", "idle_below": "2.5", "idle_minutes": "45"}
     assert client.post(path, same).status_code == 302
     text = client.get(path).content.decode()
-    assert all(f'value="{value}"' in text for value in ("3.5", "1.25", "7"))
+    assert all(f'value="{value}"' in text for value in ("3.5", "1.25", "7", "2.5", "45"))
+    assert '<option value="off" selected>' in " ".join(text.split())
     for name, typed in (
         ("half_life_days", "0"), ("half_life_days", "nan"), ("half_life_days", "soon"), ("slot_hour_price", "dear"),
         ("spared_minutes", "-1"), ("spared_minutes", "nan"),
         ("slot_hour_price", "1e9"), ("spares", "many"), ("spares", "10001"),
+        ("idle_below", "0"), ("idle_below", "nan"), ("idle_minutes", "0"), ("idle_minutes", "soon"),
     ):  # fmt: skip
         answer = client.post(path, {**same, name: typed})
         assert answer.status_code == 422 and f'value="{typed}"' in answer.content.decode(), name
