@@ -1,7 +1,5 @@
 """Calls of the Linux kernel that Python 3.11 does not have: namespaces, mounts, capabilities."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

@@ -27,7 +27,6 @@ class ImagePlan(WireStruct, kw_only=True):
     record: str  # file of the node's ContainerRuntime
     work: str  # folder for this image alone, which nobody else reads
     reference: str = ""
-    is_archive: bool = False
     file: str = ""  # text of the Containerfile
     context: str = ""  # the folder that it copies from
     tag: str = ""  # of the image that is built

@@ -3,8 +3,6 @@
 Prints one JSON document, and takes a tenth of a second.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -175,7 +175,6 @@ class ContainerBuild(EnvironmentBuild):
             record=str(self._runtime_path),
             work=str(self.place.folder / f"image-{self.place.digest}"),
             reference=self._reference if section.image else "",
-            is_archive=bool(section.archive),
             file="\n".join(self._content.files.values()) if section.file else "",
             context=str(self._folder.code),
             tag=self._tag,

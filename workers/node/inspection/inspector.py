@@ -24,7 +24,7 @@ from workers.data_access import CLOSED, location_problem
 from workers.node.server_client import ServerClient
 from workers.node.zygote_keeper import child_variables
 from workers.sandbox.node import NO_ISOLATION, Isolation
-from workers.sandbox.process import SANDBOX
+from workers.sandbox.process import ROOT, SANDBOX
 from workers.transport.node_config import project_cache
 
 log = structlog.get_logger(__name__)
@@ -37,7 +37,6 @@ REMEMBERED = 100  # questions that were answered; a hint that comes late is one 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 MODULE = "workers.training.data.inspection.inspect"
-ROOT = Path(__file__).resolve().parents[3]
 
 
 class Findings(WireStruct):

@@ -195,12 +195,6 @@ class WaitingProcesses:
             pipe.write(encode(plan).encode())
         return pid
 
-    def close(self) -> None:
-        """End the processes that still wait."""
-        for _, writer in self._waiting:
-            os.close(writer)
-        self._waiting.clear()
-
     def _fork(self, memory: mmap.mmap, *, has_pipes: bool) -> tuple[int, int]:
         parent = os.getpid()
         reader, writer = os.pipe()

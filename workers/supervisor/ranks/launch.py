@@ -1,12 +1,11 @@
 """Launch of a rank: its environment, its sandbox, its port."""
 
-import itertools
 import json
 import os
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -250,8 +249,6 @@ def reserve_port(address: str) -> socket.socket:
 
 
 # The variables by which frameworks other than torch find the ranks: what their own launchers would set.
-#
-# Each function names a launcher's variables for one rank.
 
 
 class RankPlace(NamedTuple):
@@ -267,54 +264,36 @@ class RankPlace(NamedTuple):
 
 def contract_variables(launch: Sequence[str], place: RankPlace) -> dict[str, str]:
     """Return what the launchers that ``task.launch`` names would set, but for torchrun's variables."""
-    found = (CONTRACTS[name](place).items() for name in launch if name in CONTRACTS)
-    return dict(itertools.chain.from_iterable(found))
-
-
-def tensorflow_variables(place: RankPlace) -> dict[str, str]:
-    """TF_CONFIG, as MultiWorkerMirroredStrategy reads it: every rank is a worker, and the first is the chief."""
-    task = {"type": "worker", "index": place.rank}
-    return {"TF_CONFIG": json.dumps({"cluster": {"worker": list(place.workers)}, "task": task})}
-
-
-def mpi_variables(place: RankPlace) -> dict[str, str]:
-    """The names of Open MPI's launcher, and those that launchers of MPICH and Intel MPI share."""
-    values = {
-        "OMPI_COMM_WORLD_RANK": place.rank,
-        "OMPI_COMM_WORLD_SIZE": place.world_size,
-        "OMPI_COMM_WORLD_LOCAL_RANK": place.local_rank,
-        "OMPI_COMM_WORLD_LOCAL_SIZE": place.local_size,
-        "OMPI_COMM_WORLD_NODE_RANK": place.local_rank,  # among the ranks of the node, as Open MPI has it
-        "PMI_RANK": place.rank,
-        "PMI_SIZE": place.world_size,
-        "MPI_LOCALRANKID": place.local_rank,
-        "MPI_LOCALNRANKS": place.local_size,
-    }
-    return {name: str(value) for name, value in values.items()}
-
-
-def jax_variables(place: RankPlace) -> dict[str, str]:
-    """Return the variables that ``jax.distributed.initialize`` gets: the address it reads by itself."""
-    return {
-        "JAX_COORDINATOR_ADDRESS": place.master,
-        "JAX_NUM_PROCESSES": str(place.world_size),
-        "JAX_PROCESS_ID": str(place.rank),
-    }
-
-
-def horovod_variables(place: RankPlace) -> dict[str, str]:
-    """Return what a script reads beside ``horovod.torch``, which goes by torchrun's variables."""
     size, local_size = place.world_size, place.local_size
-    values = {"RANK": place.rank, "SIZE": size, "LOCAL_RANK": place.local_rank, "LOCAL_SIZE": local_size}
-    return {f"HOROVOD_{name}": str(value) for name, value in values.items()}
-
-
-CONTRACTS: dict[str, Callable[[RankPlace], dict[str, str]]] = {
-    "tensorflow": tensorflow_variables,
-    "mpi": mpi_variables,
-    "jax": jax_variables,
-    "horovod": horovod_variables,
-}
+    contracts: dict[str, dict[str, object]] = {
+        # As MultiWorkerMirroredStrategy reads it: every rank is a worker, and the first is the chief.
+        "tensorflow": {
+            "TF_CONFIG": json.dumps(
+                {"cluster": {"worker": list(place.workers)}, "task": {"type": "worker", "index": place.rank}}
+            )
+        },
+        "mpi": {
+            "OMPI_COMM_WORLD_RANK": place.rank,
+            "OMPI_COMM_WORLD_SIZE": size,
+            "OMPI_COMM_WORLD_LOCAL_RANK": place.local_rank,
+            "OMPI_COMM_WORLD_LOCAL_SIZE": local_size,
+            "OMPI_COMM_WORLD_NODE_RANK": place.local_rank,  # among the ranks of the node, as Open MPI has it
+            "PMI_RANK": place.rank,  # MPICH and Intel MPI share these
+            "PMI_SIZE": size,
+            "MPI_LOCALRANKID": place.local_rank,
+            "MPI_LOCALNRANKS": local_size,
+        },
+        # jax.distributed.initialize reads the address by itself, and gets the others.
+        "jax": {"JAX_COORDINATOR_ADDRESS": place.master, "JAX_NUM_PROCESSES": size, "JAX_PROCESS_ID": place.rank},
+        # Beside horovod.torch, which goes by torchrun's variables.
+        "horovod": {
+            "HOROVOD_RANK": place.rank,
+            "HOROVOD_SIZE": size,
+            "HOROVOD_LOCAL_RANK": place.local_rank,
+            "HOROVOD_LOCAL_SIZE": local_size,
+        },
+    }
+    return {name: str(value) for one in launch for name, value in contracts.get(one, {}).items()}
 
 
 # Plan of states in the node's memory, for the ranks of an attempt.

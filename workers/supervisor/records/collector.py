@@ -327,9 +327,7 @@ class Collector(threading.Thread):
 def memory_of(pid: int) -> float | None:
     """Return the process's proportional share of memory: ranks share most pages with the process they came from."""
     try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return float(line.split()[1]) * 1024
-        return float(psutil.Process(pid).memory_info().rss)
-    except (OSError, psutil.Error):
+        found = psutil.Process(pid).memory_full_info()
+    except psutil.Error:
         return None
+    return float(getattr(found, "pss", found.rss))

@@ -173,7 +173,7 @@ class Replicas:
             files[name] = snapshot.digest()
             snapshot.name_part(taken.mark, self.memory.own / taken.mark.name / name)
             problem = self._send(taken.mark, name, [memoryview(snapshot.header), snapshot.data], files[name])
-        note = PartNote(tensors, files, taken.random, taken.stall_s).to_json()
+        note = encode(PartNote(tensors, files, taken.random, taken.stall_s))
         return PartMessage(note=note, peer_problem=problem)
 
     def _send(self, mark: Mark, name: str, pieces: Sequence[memoryview], stored: StoredFile) -> str:

@@ -79,7 +79,7 @@ class NpzTable:
         for inputs, targets in self._arrays:
             at_once, first_row = max(1, min(ROWS_AT_ONCE, 2**22 // max(1, inputs.shape[1]))), 0
             for rows, answers in zip(inputs.blocks(at_once), targets.blocks(at_once), strict=True):
-                yield Batch([*map(_column, rows.T), _column(answers)], inputs.path, first_row, len(rows))
+                yield Batch([*map(arrow_column, rows.T), arrow_column(answers)], inputs.path, first_row, len(rows))
                 first_row += len(rows)
 
     def place(self, path: Path, row: int) -> str:
@@ -99,7 +99,7 @@ class NpzTable:
         return inputs, targets
 
 
-def _column(values: Array) -> Any:
+def arrow_column(values: Array) -> Any:
     """Return the values as Arrow's text or float64."""
     if values.dtype.kind == "U":
         return pa.array(values.tolist(), pa.string())
