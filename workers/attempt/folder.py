@@ -124,7 +124,6 @@ class AttemptFolder:
         return self.uploaded_mark.exists() and self.decided_mark.exists()
 
     def output_sent(self) -> SentOutput:
-        """Return what became of each output file."""
         if self._sent is None:
             self._sent = read_document(self.path / "sent.json", SentOutput) or SentOutput()
         return self._sent

@@ -35,8 +35,6 @@ class ImagePlan(WireStruct, kw_only=True):
 
 
 class ContainerImage(WireStruct, kw_only=True):
-    """An image that the node has."""
-
     id: str
     digest: str = ""  # under which a registry has it
     bytes: int = 0

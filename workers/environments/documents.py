@@ -102,7 +102,7 @@ class Installers:
                 self.print(lines[-1])
                 self.take_line(lines[-1])
         if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, words, output=lines)
+            raise subprocess.CalledProcessError(process.returncode, words, output="\n".join(lines))
         return lines
 
     def take_line(self, line: str) -> None:

@@ -107,7 +107,7 @@ class Preparer(Installers):
         try:
             return self.run_program(words, folder=Path(self._plan.work), variables=self._plan.environment)
         except subprocess.CalledProcessError as error:
-            has_said = any(line.startswith("Error: ") for line in error.output)
+            has_said = any(line.startswith("Error: ") for line in error.output.splitlines())
             raise BuildFailed("" if has_said else f"podman ended with exit code {error.returncode}") from error
 
     def take_line(self, line: str) -> None:

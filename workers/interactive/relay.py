@@ -78,7 +78,6 @@ class Relay:
         self._bytes_in = self._bytes_passed = self._bytes_out = 0
 
     async def run(self) -> None:
-        """Serve the session to its end, and report it."""
         work = [self._receive(), self._watch()]
         if self._child is not None:
             streams = [(self._child.output, OUT), (self._child.errors, ERR)]
@@ -225,7 +224,6 @@ class Relay:
         self._finish("exited", f"The command ended with {words}.", how)
 
     async def _terminate(self) -> None:
-        """End the command and all that it has started."""
         if self._child is not None:
             for number in (signal.SIGHUP, signal.SIGTERM):
                 with contextlib.suppress(OSError):

@@ -30,6 +30,8 @@ class Marks(NamedTuple):
 
 
 class Marker:
+    room = SIZE - TEXT_AT  # bytes of a text
+
     def __init__(self, memory: mmap.mmap | bytearray) -> None:
         self._bytes = memoryview(memory)
         self.words = self._bytes[:TEXT_AT].cast("q")
@@ -53,11 +55,6 @@ class Marker:
         self.words[ENTERED] = number
         return has_changed
 
-    @property
-    def room(self) -> int:
-        """Bytes of a text."""
-        return SIZE - TEXT_AT
-
     def to_bytes(self) -> bytes:
         return bytes(self._bytes)
 
@@ -70,7 +67,7 @@ class Marker:
     def read(self) -> Marks:
         words = self.words.tolist()
         length = words[LENGTH]
-        text = bytes(self._bytes[TEXT_AT : TEXT_AT + length]) if 0 < length <= SIZE - TEXT_AT else b""
+        text = bytes(self._bytes[TEXT_AT : TEXT_AT + length]) if 0 < length <= self.room else b""
         phase = PHASES[words[PHASE]] if 0 <= words[PHASE] < len(PHASES) else ""
         return Marks(words[STEP], phase, words[ENTERED], text)
 
@@ -79,7 +76,6 @@ _own = Marker(bytearray(SIZE))  # of a process that no supervisor started
 
 
 def own() -> Marker:
-    """Return the marker of this process."""
     return _own
 
 

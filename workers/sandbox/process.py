@@ -95,7 +95,6 @@ def enter(sandbox: Sandbox) -> None:
 
 
 def _hide_folders(sandbox: Sandbox) -> None:
-    """Build this process's own view of the disk."""
     if sandbox.mechanism == Mechanism.NAMESPACE:
         _own_user_namespace()
     else:
@@ -166,7 +165,6 @@ def _closed_folders(places: Iterable[str]) -> set[str]:
 
 
 def our_programs() -> set[str]:
-    """Return the folders of Python and of Trainyard."""
     return {os.path.realpath(place) for place in (ROOT, sys.prefix, sys.base_prefix)} - {"/"}
 
 

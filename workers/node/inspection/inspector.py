@@ -40,8 +40,6 @@ MODULE = "workers.training.data.inspection.inspect"
 
 
 class Findings(WireStruct):
-    """Output of the child."""
-
     facts: DatasetFacts | None = None
     problem: str = ""
 
@@ -100,7 +98,6 @@ class Inspector:
                 self._answered = [*self._answered[-REMEMBERED:], name]
 
     def inspect(self, question: Question) -> Answer:
-        """Return what a child finds in the dataset, or why it finds nothing."""
         name = question.question
         location = str(question.data.get("location", ""))
         if problem := location_problem(location) or self._isolation.problem_of(location):
@@ -230,6 +227,5 @@ def _death(returncode: int | None, complaints: IO[bytes]) -> str:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End the child and all that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)

@@ -107,7 +107,6 @@ def _place(peer: Peer) -> str:
 
 
 def answer_to(nonce: bytes, node: str) -> bytes:
-    """Return what the node with this id answers."""
     return hashlib.sha256(nonce + node.encode()).hexdigest().encode()
 
 

@@ -166,7 +166,6 @@ class Confinement:
 
 
 def limits_of(isolation: Isolation, num_ranks: int) -> cgroups.CgroupLimits:
-    """Return what the ranks of an attempt may take together here."""
     memory = isolation.memory_bytes * num_ranks
     if isolation.cgroup and not memory:
         memory = cgroups.memory_to_share(Path(isolation.cgroup))

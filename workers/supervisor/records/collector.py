@@ -118,8 +118,6 @@ class EventFiles:
 
 
 class FollowedFile:
-    """One file and how far it was read."""
-
     def __init__(self, root: Path, name: str, gathering: Gathering, labels: Labels) -> None:
         self._root, self._name = root, name
         self._gathering = gathering
