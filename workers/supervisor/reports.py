@@ -25,10 +25,18 @@ RESERVE_BYTES = 256 * 1024
 LEAST_FREE_BYTES = 64 * 1024
 
 
-def make_report(order: Order, *, at: float, phase: Phase, **more: Any) -> AttemptReport:
+def make_report(order: Order, *, at: float, phase: Phase, address: str = "", **more: Any) -> AttemptReport:
     """Return the report of the order's attempt, with ``more`` of its fields. ``at``: Unix seconds."""
-    known = {"attempt": order.attempt, "run": order.run, "fence": order.fence, "node": order.node, "address": ""}
-    return AttemptReport(at=at, phase=phase, **known | more)
+    return AttemptReport(
+        attempt=order.attempt,
+        run=order.run,
+        fence=order.fence,
+        node=order.node,
+        at=at,
+        phase=phase,
+        address=address,
+        **more,
+    )
 
 
 class Reporting:
