@@ -1,7 +1,5 @@
 """Calls of the Linux kernel that Python 3.11 does not have: namespaces, mounts, capabilities."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform
@@ -79,7 +77,6 @@ def bind(source: str, place: str, *, is_writable: bool) -> None:
 
 
 def make_read_only(place: str) -> None:
-    """Make a bind mount read-only."""
     flags = os.statvfs(place).f_flag
     kept = sum(flag for reported, flag in KEPT_FLAGS if flags & reported)
     mount(None, place, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)

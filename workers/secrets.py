@@ -89,7 +89,6 @@ class Masker:
 
 
 def masked_text(text: str, values: Iterable[str]) -> str:
-    """Return the text without the values."""
     masker = Masker(patterns_of(values))
     return (masker.mask(text.encode(errors="surrogatepass")) + masker.flush()).decode(errors="replace")
 

@@ -29,6 +29,16 @@ class AttemptTaken(RuntimeError):
     """Another supervisor lives in this folder."""
 
 
+class Below:
+    """The path of a file or folder in that of an attempt."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "AttemptFolder", _: type) -> Path:
+        return folder.path / self._name
+
+
 @dataclass
 class AttemptFolder:
     path: Path
@@ -42,84 +52,36 @@ class AttemptFolder:
     sending: dict[str, int] = field(default_factory=dict)  # the file that is being sent, and how many bytes have gone
     output_problem: str = ""  # why the output waits, as far as this process knows
 
+    spool = Below("spool")
+    logs = Below("logs")
+    output = Below("output")
+    code = Below("code")
+    home = Below("home")  # $HOME of its ranks
+    # Of its ranks, and their /tmp where they have one of their own. They know it by the short name that
+    # ``workers.attempt.temporary`` gives it.
+    temporary = Below("tmp")
+    sdk = Below("sdk")  # has the package trainyard and nothing else of ours
+    uploaded_mark = Below("uploaded")
+    decided_mark = Below("decided")  # no file waits for a person's decision any more
+    taken_mark = Below("taken")  # a later attempt has taken over what was in the working folder
+    shipped_mark = Below("shipped")
+    # Made by a supervisor whose process reaper was killed, before it ends with its ranks. The file has the name that
+    # supervisors of earlier versions write, since these outlive an update of the node worker.
+    reaper_mark = Below("fence-killed")
+    error_mark = Below("supervisor-error")  # with the type and words of the error by which a supervisor ended
+    reserve = Below("reserve")  # room for the final report on a disk that is full by then
+    trace_path = Below("trace.json")  # steps that are to be traced: written by the supervisor, read by its ranks
+    stopped_path = Below("logs/stopped.json")  # where rank 0 of a recipe stopped that was asked to, and if it is saved
+    _lock = Below("lock")
+
     @property
     def attempt(self) -> str:
         return self.path.name
 
     @property
-    def spool(self) -> Path:
-        return self.path / "spool"
-
-    @property
-    def logs(self) -> Path:
-        return self.path / "logs"
-
-    @property
-    def output(self) -> Path:
-        return self.path / "output"
-
-    @property
-    def code(self) -> Path:
-        return self.path / "code"
-
-    @property
-    def home(self) -> Path:
-        """The home of its ranks: $HOME."""
-        return self.path / "home"
-
-    @property
-    def temporary(self) -> Path:
-        """The temporary folder of its ranks, and their /tmp where they have one of their own. They know it by the short
-        name that ``workers.attempt.temporary`` gives it."""
-        return self.path / "tmp"
-
-    @property
-    def sdk(self) -> Path:
-        """A folder that has the package trainyard and nothing else of ours."""
-        return self.path / "sdk"
-
-    @property
     def writable_folders(self) -> list[Path]:
         """The folders that its ranks may write. The other files are the supervisor's and the node's."""
         return [self.spool, self.logs, self.output, self.code, self.home, self.temporary]
-
-    @property
-    def uploaded_mark(self) -> Path:
-        return self.path / "uploaded"
-
-    @property
-    def decided_mark(self) -> Path:
-        """Path of the mark that no file waits for a person's decision any more."""
-        return self.path / "decided"
-
-    @property
-    def reserve(self) -> Path:
-        """Room for the final report on a disk that is full by then."""
-        return self.path / "reserve"
-
-    @property
-    def taken_mark(self) -> Path:
-        """A later attempt has taken over what was in the working folder."""
-        return self.path / "taken"
-
-    @property
-    def shipped_mark(self) -> Path:
-        return self.path / "shipped"
-
-    @property
-    def reaper_mark(self) -> Path:
-        """Made by a supervisor whose process reaper was killed, before it ends with its ranks. The file has the name
-        that supervisors of earlier versions write, since these outlive an update of the node worker."""
-        return self.path / "fence-killed"
-
-    @property
-    def error_mark(self) -> Path:
-        """Made by a supervisor that ends with an error of its own, with the error's type and words."""
-        return self.path / "supervisor-error"
-
-    @property
-    def _lock(self) -> Path:
-        return self.path / "lock"
 
     def create(self, order: Order) -> None:
         """Make the folder. The order is written last: a folder without one never was an attempt."""
@@ -162,7 +124,6 @@ class AttemptFolder:
         return self.uploaded_mark.exists() and self.decided_mark.exists()
 
     def output_sent(self) -> SentOutput:
-        """Return what became of each output file."""
         if self._sent is None:
             self._sent = read_document(self.path / "sent.json", SentOutput) or SentOutput()
         return self._sent
@@ -216,16 +177,6 @@ class AttemptFolder:
         """Open a stream of a rank to write behind its end. Raises OSError."""
         with HeldFolder.open(self.logs) as logs:
             return os.fdopen(logs.append(self.stream_path(rank, stream).name), "ab", buffering=0)
-
-    @property
-    def trace_path(self) -> Path:
-        """File with the steps that are to be traced: written by the supervisor, read by its ranks."""
-        return self.path / "trace.json"
-
-    @property
-    def stopped_path(self) -> Path:
-        """Made by rank 0 of a recipe that was asked to stop: where it did, and whether that is saved."""
-        return self.logs / "stopped.json"
 
     def unsent_traces(self) -> list[str]:
         """Return the names of the finished traces that the server does not have yet. Links, and what else a script may

@@ -32,7 +32,6 @@ def give_name(folder: Path, key: str) -> Path:
 
 
 def take_name(folder: Path, key: str) -> None:
-    """Remove the link."""
     for link in _names(folder, key):
         if _leads_to(link, folder):
             link.unlink(missing_ok=True)

@@ -38,7 +38,6 @@ def run_words(plan: ContainerPlan, command: Sequence[str], *, variables: str, pi
 
 
 def exec_words(plan: ContainerPlan, command: Sequence[str], *, variables: str, is_terminal: bool) -> list[str]:
-    """Return the call that runs ``command`` beside the rank."""
     words = ["exec", "--interactive", *(["--tty"] if is_terminal else []), "--workdir", plan.workdir]
     words += [*_user(plan), "--env-file", variables]
     return podman(plan.runtime, *words, plan.name, *command)

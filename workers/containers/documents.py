@@ -27,7 +27,6 @@ class ImagePlan(WireStruct, kw_only=True):
     record: str  # file of the node's ContainerRuntime
     work: str  # folder for this image alone, which nobody else reads
     reference: str = ""
-    is_archive: bool = False
     file: str = ""  # text of the Containerfile
     context: str = ""  # the folder that it copies from
     tag: str = ""  # of the image that is built
@@ -36,8 +35,6 @@ class ImagePlan(WireStruct, kw_only=True):
 
 
 class ContainerImage(WireStruct, kw_only=True):
-    """An image that the node has."""
-
     id: str
     digest: str = ""  # under which a registry has it
     bytes: int = 0

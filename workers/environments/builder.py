@@ -16,12 +16,12 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from trainyard.contract.base import decode, encode
+from trainyard.contract.base import decode
 from trainyard.spec.sections.environment import file_of
 from workers.environments import pip_files
 from workers.environments.content import installed
-from workers.environments.documents import BuildFailed, BuildPlan, BuildProgress, printed_by
-from workers.environments.pip_files import RequirementLines, name_of, parse, without_credentials
+from workers.environments.documents import BuildFailed, BuildPlan, BuildProgress, Installers
+from workers.environments.pip_files import RequirementLines, name_of, parse
 from workers.machine.processes import die_with_parent, name_process
 from workers.sandbox.namespaces import enter_alone
 
@@ -70,14 +70,12 @@ def build(plan: BuildPlan, steps: "Steps") -> None:
         pip_recipe(plan, steps)
 
 
-class Steps:
-    """Runs installers, and reports how far they are."""
-
+class Steps(Installers):
     done = 0  # packages that are there
     total = 0
 
     def __init__(self, plan: BuildPlan, *, progress: int) -> None:
-        self._progress = progress
+        super().__init__(progress)
         self._store = f"{plan.store}/"  # whose length would hide what a line says
         self.work = Path(plan.store) / f"work-{plan.digest}"
         shutil.rmtree(self.work, ignore_errors=True)
@@ -100,25 +98,16 @@ class Steps:
 
     def run(self, words: Sequence[str], variables: dict[str, str], text: str = "") -> str:
         """Run a program in the folder of the code and return what it printed. Raises BuildFailed where it fails."""
-        name, lines = Path(words[0]).name, list[str]()
-        self.print(f"$ {' '.join([name, *words[1:]])}")
+        own = {**self._environment, **variables}
         try:
-            for line in printed_by(words, folder=self.code, variables={**self._environment, **variables}, text=text):
-                lines.append(line)
-                self.print(line)
-                self.take_line(line)
+            return "\n".join(self.run_program(words, folder=self.code, variables=own, text=text))
         except OSError as error:
             raise BuildFailed(f"{words[0]} cannot be started: {error.strerror or error}") from error
         except subprocess.CalledProcessError as error:
-            raise BuildFailed(f"{name} ended with exit code {error.returncode}") from error
-        return "\n".join(lines)
+            raise BuildFailed(f"{Path(words[0]).name} ended with exit code {error.returncode}") from error
 
     def print(self, line: str) -> None:
-        print(without_credentials(line.replace(self._store, "")), flush=True)
-
-    def report(self, progress: BuildProgress) -> None:
-        with contextlib.suppress(OSError):
-            os.write(self._progress, f"{encode(progress)}\n".encode())
+        super().print(line.replace(self._store, ""))
 
     def phase(self, words: str) -> None:
         self.report(BuildProgress(phase=words))
@@ -128,7 +117,6 @@ class Steps:
         self.report(BuildProgress(done=done, total=total))
 
     def take_line(self, line: str) -> None:
-        """Report what a line of an installer shows."""
         line = line.strip()
         if _COLLECTING.match(line):
             self.done += 1

@@ -6,6 +6,7 @@ Two runs share an environment where the digests are equal: the same files, the s
 import errno
 import hashlib
 import json
+import posixpath
 import re
 import sys
 import sysconfig
@@ -36,10 +37,6 @@ class Content(NamedTuple):
     section: EnvironmentSection
     files: dict[str, str]
     needs_code: bool
-
-    @property
-    def kind(self) -> str:
-        return self.section.kind
 
     def digest(self, *, code: str, builder: str) -> str:
         """``code`` is the digest of the run's code, ``builder`` the name of the program that installs."""
@@ -153,15 +150,10 @@ class _Reader:
 
 def _beside(name: str, below: str, field: str) -> str:
     """Return the path of a file that another names: it is relative to that one."""
-    kept: list[str] = []
-    for part in (PurePosixPath(name).parent / below).parts:
-        if part == "..":
-            if not kept:
-                raise BadEnvironment(f"{field}: {name} names {below}, which leads out of the run's code.")
-            kept.pop()
-        else:
-            kept.append(part)
-    return "/".join(kept)
+    path = posixpath.normpath(PurePosixPath(name).parent / below)
+    if path.startswith(("../", "/")):
+        raise BadEnvironment(f"{field}: {name} names {below}, which leads out of the run's code.")
+    return path
 
 
 def _toml(text: str, name: str, field: str) -> JsonObject:

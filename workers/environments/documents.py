@@ -1,12 +1,14 @@
-"""Documents of the builder: the tools of the node, the request and the reports; and the lines that installers print."""
+"""Documents of the builder: the tools of the node, the request and the reports; and how installers are run."""
 
 import contextlib
+import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trainyard.contract.base import WireStruct
+from trainyard.contract.base import WireStruct, encode
 from workers.containers.documents import ContainerImage
+from workers.environments.pip_files import without_credentials
 from workers.sandbox.process import Sandbox
 
 
@@ -73,18 +75,42 @@ class BuildFailed(Exception):
     """An installer failed. Its own lines, printed before, say why."""
 
 
-def printed_by(words: Sequence[str], *, folder: Path, variables: Mapping[str, str], text: str = "") -> Iterator[str]:
-    """Run a program, which reads ``text``, and yield the lines that it prints. Raises OSError where it cannot be
-    started, and CalledProcessError where it fails."""
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        cwd=folder, env=variables,
-    ) as process:  # fmt: skip
-        assert process.stdin is not None and process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # it ended before it read: its own words say why
-            process.stdin.write(text)
-            process.stdin.close()
-        for line in process.stdout:
-            yield line.rstrip("\n")
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, words)
+class Installers:
+    """Runs programs that install, prints what they print, and reports how far they are."""
+
+    def __init__(self, progress: int) -> None:
+        """``progress`` is the descriptor for reports."""
+        self._progress = progress
+
+    def run_program(
+        self, words: Sequence[str], *, folder: Path, variables: Mapping[str, str], text: str = ""
+    ) -> list[str]:
+        """Run a program, which reads ``text``, and return the lines that it has printed. Raises OSError where it cannot
+        be started, and CalledProcessError, with the lines, where it fails."""
+        self.print(f"$ {' '.join([Path(words[0]).name, *words[1:]])}")
+        lines: list[str] = []
+        with subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            cwd=folder, env=variables,
+        ) as process:  # fmt: skip
+            assert process.stdin is not None and process.stdout is not None
+            with contextlib.suppress(BrokenPipeError):  # it ended before it read: its own words say why
+                process.stdin.write(text)
+                process.stdin.close()
+            for line in process.stdout:
+                lines.append(line.rstrip("\n"))
+                self.print(lines[-1])
+                self.take_line(lines[-1])
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, words, output="\n".join(lines))
+        return lines
+
+    def take_line(self, line: str) -> None:
+        """Report what a line of an installer shows."""
+
+    def print(self, line: str) -> None:
+        print(without_credentials(line), flush=True)
+
+    def report(self, progress: BuildProgress) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._progress, f"{encode(progress)}\n".encode())

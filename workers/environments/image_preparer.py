@@ -6,7 +6,6 @@ of a Containerfile do, they do in Podman's own container.
 """
 
 import base64
-import contextlib
 import json
 import os
 import re
@@ -16,13 +15,12 @@ import sys
 import time
 from pathlib import Path
 
-from trainyard.contract.base import decode, encode
+from trainyard.contract.base import decode
 from trainyard.spec.sections.container import read_image
 from workers.containers.arguments import build_words, podman, pull_words
 from workers.containers.documents import ContainerImage, ContainerRuntime, ImagePlan, is_of
 from workers.containers.podman import known_runtime
-from workers.environments.documents import BuildFailed, BuildProgress, printed_by
-from workers.environments.pip_files import without_credentials
+from workers.environments.documents import BuildFailed, BuildProgress, Installers
 from workers.machine.processes import die_with_parent, name_process
 
 PRIORITY = 5  # ranks of other runs train on this node meanwhile
@@ -51,9 +49,10 @@ def main() -> int:
     return 0
 
 
-class Preparer:
+class Preparer(Installers):
     def __init__(self, plan: ImagePlan, *, progress: int) -> None:
-        self._plan, self._progress = plan, progress
+        super().__init__(progress)
+        self._plan = plan
         self._blobs: set[str] = set()
 
     def prepare(self) -> ContainerImage:
@@ -78,13 +77,6 @@ class Preparer:
         finally:
             if authorization:
                 Path(authorization).unlink(missing_ok=True)
-
-    def print(self, line: str) -> None:
-        print(without_credentials(line), flush=True)
-
-    def report(self, progress: BuildProgress) -> None:
-        with contextlib.suppress(OSError):
-            os.write(self._progress, f"{encode(progress)}\n".encode())
 
     def _runtime(self) -> ContainerRuntime:
         try:
@@ -112,19 +104,13 @@ class Preparer:
         return self._found(runtime, self._plan.tag)
 
     def _run(self, words: list[str]) -> list[str]:
-        self.print(f"$ {' '.join(['podman', *words[1:]])}")
-        lines = []
         try:
-            for line in printed_by(words, folder=Path(self._plan.work), variables=self._plan.environment):
-                lines.append(line)
-                self.print(line)
-                self._take_line(line)
+            return self.run_program(words, folder=Path(self._plan.work), variables=self._plan.environment)
         except subprocess.CalledProcessError as error:
-            has_said = any(line.startswith("Error: ") for line in lines)
+            has_said = any(line.startswith("Error: ") for line in error.output.splitlines())
             raise BuildFailed("" if has_said else f"podman ended with exit code {error.returncode}") from error
-        return lines
 
-    def _take_line(self, line: str) -> None:
+    def take_line(self, line: str) -> None:
         if found := _STEP.match(line):
             self.report(BuildProgress(phase=f"step {found[1]} of {found[2]} of the Containerfile"))
         elif (blob := _BLOB.match(line)) and blob[1] not in self._blobs:

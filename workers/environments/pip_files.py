@@ -72,7 +72,6 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def for_pip(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings as variables of pip."""
     own = {f"PIP_{name.replace('-', '_').upper()}": " ".join(value.split()) for name, value in settings.items()}
     return {**own, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 

@@ -14,6 +14,7 @@ import fcntl
 import os
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,8 +91,6 @@ class FileLock:
 
 
 class EnvironmentPlace(NamedTuple):
-    """The files of one environment of a project."""
-
     folder: Path  # of the project
     digest: str
 
@@ -137,8 +136,6 @@ class EnvironmentPlace(NamedTuple):
 
 
 class EnvironmentStore:
-    """All environments of a node."""
-
     def __init__(self, home: Path) -> None:
         self.root = home / "environments"
 
@@ -190,8 +187,8 @@ class EnvironmentStore:
                 if image := records[place].image:
                     self._take_leave(image, [(one, records[one]) for one in images[image]], place)
         if removed:
-            for folder in {place.folder for place in sizes}:
-                empty_downloads(folder)
+            for folder in {place.folder for place in sizes}:  # what was evicted would else stay there
+                _alone(folder / BUILDERS_LOCK, partial(remove_tree, folder / "store" / DOWNLOADS))
         return removed
 
     def _take_leave(
@@ -212,11 +209,6 @@ class EnvironmentStore:
 def delete_unused(place: EnvironmentPlace) -> bool:
     """Delete an environment that nobody uses or builds. Returns whether it went."""
     return _alone(place.lock, place.delete)
-
-
-def empty_downloads(folder: Path) -> bool:
-    """Delete what installers of a project keep, unless one is at work: what was evicted would else stay there."""
-    return _alone(folder / BUILDERS_LOCK, lambda: remove_tree(folder / "store" / DOWNLOADS))
 
 
 def _alone(path: Path, delete: Callable[[], None]) -> bool:

@@ -35,7 +35,14 @@ class Child(NamedTuple):
 def start(request: RelayRequest) -> Child:
     """Start the command. Call it while this process has one thread and knows no key."""
     with inside_of(request.sandbox.holder if request.container is None else 0):
-        return _start_in_terminal(request) if request.order.terminal else _start_with_pipes(request)
+        ours, theirs = _terminal(request) if request.order.terminal else _pipes(request)
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _become(request, parent, theirs)
+    for descriptor in set(theirs):
+        os.close(descriptor)
+    return Child(pid, *ours)
 
 
 def set_size(terminal: int, rows: int, columns: int) -> None:
@@ -57,34 +64,23 @@ def _replaced(word: str, environment: Mapping[str, str]) -> str:
     return environment.get(name, word) if word.startswith("$") else word
 
 
-def _start_in_terminal(request: RelayRequest) -> Child:
+def _terminal(request: RelayRequest) -> tuple[tuple[int, int, None], tuple[int, int, int]]:
+    """Return our ends of what the command reads and writes, and its own."""
     ours, theirs = os.openpty()
     set_size(ours, request.order.rows, request.order.columns)
     if request.sandbox.mechanism.is_other_user:
         os.fchown(theirs, request.sandbox.user, request.sandbox.user)
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        _become(request, parent, (theirs, theirs, theirs))
-    os.close(theirs)
-    return Child(pid, os.dup(ours), ours, None)
+    return (os.dup(ours), ours, None), (theirs, theirs, theirs)
 
 
-def _start_with_pipes(request: RelayRequest) -> Child:
+def _pipes(request: RelayRequest) -> tuple[tuple[int | None, int, int], tuple[int, int, int]]:
     their_input, our_input = os.pipe() if request.order.input else (os.open(os.devnull, os.O_RDONLY), None)
     our_output, their_output = os.pipe()
     our_errors, their_errors = os.pipe()
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        _become(request, parent, (their_input, their_output, their_errors))
-    for descriptor in (their_input, their_output, their_errors):
-        os.close(descriptor)
-    return Child(pid, our_input, our_output, our_errors)
+    return (our_input, our_output, our_errors), (their_input, their_output, their_errors)
 
 
 def _become(request: RelayRequest, parent: int, streams: tuple[int, int, int]) -> NoReturn:
-    """Turn this forked child into the command."""
     code, problem = NOT_STARTED, ""
     try:
         os.setsid()
@@ -128,7 +124,6 @@ def _environment_of(request: RelayRequest) -> dict[str, str]:
 
 
 def _become_podman(request: RelayRequest, container: ContainerPlan) -> NoReturn:
-    """Become Podman, which runs the command beside the rank in its container."""
     environment = _environment_of(request)
     command = [_replaced(word, environment) for word in request.order.command] or [CONTAINER_SHELL]
     words = exec_words(container, command, variables=variables_file(environment), is_terminal=request.order.terminal)

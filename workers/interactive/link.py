@@ -29,8 +29,6 @@ class SessionGone(Exception):
 
 
 class SessionLink:
-    """Both directions of one session."""
-
     def __init__(self, config: NodeConfig, session: str) -> None:
         self._client = redis.asyncio.Redis.from_url(config.redis_url, socket_timeout=5, socket_connect_timeout=2)
         self._up_key = session_key(config.id, session, "up")

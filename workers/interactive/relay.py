@@ -19,16 +19,7 @@ import structlog
 from trainyard.contract import sessions
 from trainyard.contract.base import decode, encode
 from trainyard.contract.session_frames import Frame
-from trainyard.contract.sessions import (
-    CHANNEL,
-    FRAME_BYTES,
-    KEEP_EVERY_S,
-    NUMBER,
-    SIZE,
-    FrameKind,
-    SessionEnd,
-    SessionOrder,
-)
+from trainyard.contract.sessions import CHANNEL, FRAME_BYTES, KEEP_EVERY_S, NUMBER, FrameKind, SessionEnd, SessionOrder
 from workers.interactive.child import Child, set_size, start
 from workers.interactive.forwarding import Forwarding
 from workers.interactive.link import SessionGone, SessionLink
@@ -87,7 +78,6 @@ class Relay:
         self._bytes_in = self._bytes_passed = self._bytes_out = 0
 
     async def run(self) -> None:
-        """Serve the session to its end, and report it."""
         work = [self._receive(), self._watch()]
         if self._child is not None:
             streams = [(self._child.output, OUT), (self._child.errors, ERR)]
@@ -161,7 +151,7 @@ class Relay:
         elif kind == FrameKind.END_OF_INPUT:
             self._input.put_nowait(None)
         elif kind == FrameKind.SIZE and self._child is not None and self._order.terminal:
-            set_size(self._child.output, *SIZE.unpack(payload))
+            set_size(self._child.output, *sessions.SIZE.unpack(payload))
         elif kind == FrameKind.TAKEN:
             self._link.take(NUMBER.unpack(payload)[0])
         elif kind == FrameKind.END:
@@ -234,7 +224,6 @@ class Relay:
         self._finish("exited", f"The command ended with {words}.", how)
 
     async def _terminate(self) -> None:
-        """End the command and all that it has started."""
         if self._child is not None:
             for number in (signal.SIGHUP, signal.SIGTERM):
                 with contextlib.suppress(OSError):

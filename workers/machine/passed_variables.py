@@ -14,5 +14,4 @@ PREFIXES = ("LC_", "NCCL_", "GLOO_", "UCX_", "FI_")  # the language, and how thi
 
 
 def passed_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that ranks get."""
     return {name: value for name, value in environment.items() if name in NAMES or name.startswith(PREFIXES)}

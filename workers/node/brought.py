@@ -36,8 +36,6 @@ PREFIX = ".dead-"  # of a folder that is being removed
 
 
 class Departure(threading.Thread):
-    """Ends the node worker at the right moment."""
-
     def __init__(self, node: NodeWorker, attempt: str, home: Path, grace_s: float = GRACE_S) -> None:
         """``grace_s``: from SIGTERM until the machine is taken."""
         super().__init__(name="departure", daemon=True)

@@ -150,7 +150,6 @@ class FinishedAttempts:
 
 
 def problem_of_upload(error: httpx.HTTPError | OSError) -> str:
-    """Return in words why an upload waits."""
     if isinstance(error, httpx.HTTPStatusError):
         return f"The server answered {error.response.status_code}: {problem_of(error.response)}"
     if isinstance(error, httpx.HTTPError):

@@ -170,7 +170,6 @@ class ServerClient:
         return _decoded(answer.raise_for_status(), UploadProgress)
 
     def put_part(self, run: str, fence: int, key: str, offset: int, data: bytes) -> UploadProgress:
-        """Send a part of a file that was announced."""
         path = f"/api/v1/node/runs/{run}/fences/{fence}/uploads/{key}/{offset}"
         headers = self._headers("PUT", path, hashlib.sha256(data).hexdigest())
         return _decoded(self._request("PUT", path, headers, lambda: data).raise_for_status(), UploadProgress)
@@ -184,7 +183,6 @@ class ServerClient:
         return set(_decoded(self._post("/api/v1/node/gone-runs", RunList(runs)).raise_for_status(), DeletedRuns).gone)
 
     def answer_dataset(self, dataset: str, answer: Answer) -> None:
-        """Send what was found in a dataset."""
         self._post(f"/api/v1/node/datasets/{dataset}/answer", answer).raise_for_status()
 
     def _post(self, path: str, document: object) -> httpx.Response:

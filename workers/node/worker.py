@@ -189,11 +189,9 @@ class NodeWorker:
             time.sleep(0.05)
 
     def is_done_with(self, attempt: str) -> bool:
-        """Return whether the attempt is over here and the server has all of it."""
         return self._attempts.is_done_with(attempt)
 
     def end_ranks(self) -> None:
-        """Ask all ranks to save and end, since the machine is taken back."""
         self._attempts.end_all()
 
     # Commands: hints that control repeats, most of them in the down document.

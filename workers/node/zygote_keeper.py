@@ -176,6 +176,5 @@ class ZygoteKeeper:
 
 
 def child_variables() -> dict[str, str]:
-    """Return the environment of a warm process."""
     kept = {name: os.environ[name] for name in ZYGOTE_VARIABLES if name in os.environ}
     return {**passed_variables(os.environ), **kept, **ONE_THREAD}

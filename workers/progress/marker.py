@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 SIZE = 16_384
 TEXT_AT = 64  # bytes; in front of it are words of 8 bytes each
-STEP, PHASE, ENTERED, BEAT, LENGTH = range(5)
+STEP, PHASE, ENTERED, _, LENGTH = range(5)  # one was the count of samples
 # The phases of a step, and what stands before and between steps.
 PHASES = ("", "data", "forward", "backward", "communication", "optimizer", "checkpoint", "validation", "compilation")
 CODES = {name: code for code, name in enumerate(PHASES)}
@@ -21,16 +21,17 @@ VALIDATION = "validation"
 
 
 class Marks(NamedTuple):
-    """Marks in the memory. ``entered`` counts the collectives of all process groups; ``beat`` the rank's samples."""
+    """Marks in the memory. ``entered`` counts the collectives of all process groups."""
 
     step: int
     phase: str
     entered: int
-    beat: int
     text: bytes
 
 
 class Marker:
+    room = SIZE - TEXT_AT  # bytes of a text
+
     def __init__(self, memory: mmap.mmap | bytearray) -> None:
         self._bytes = memoryview(memory)
         self.words = self._bytes[:TEXT_AT].cast("q")
@@ -48,19 +49,11 @@ class Marker:
         finally:
             self.words[PHASE] = before
 
-    def count_sample(self) -> None:
-        self.words[BEAT] += 1
-
     def set_entered(self, number: int) -> bool:
         """Record how many collectives the rank has entered. Returns whether they are more than before."""
         has_changed: bool = self.words[ENTERED] != number
         self.words[ENTERED] = number
         return has_changed
-
-    @property
-    def room(self) -> int:
-        """Bytes of a text."""
-        return SIZE - TEXT_AT
 
     def to_bytes(self) -> bytes:
         return bytes(self._bytes)
@@ -74,16 +67,15 @@ class Marker:
     def read(self) -> Marks:
         words = self.words.tolist()
         length = words[LENGTH]
-        text = bytes(self._bytes[TEXT_AT : TEXT_AT + length]) if 0 < length <= SIZE - TEXT_AT else b""
+        text = bytes(self._bytes[TEXT_AT : TEXT_AT + length]) if 0 < length <= self.room else b""
         phase = PHASES[words[PHASE]] if 0 <= words[PHASE] < len(PHASES) else ""
-        return Marks(words[STEP], phase, words[ENTERED], words[BEAT], text)
+        return Marks(words[STEP], phase, words[ENTERED], text)
 
 
 _own = Marker(bytearray(SIZE))  # of a process that no supervisor started
 
 
 def own() -> Marker:
-    """Return the marker of this process."""
     return _own
 
 

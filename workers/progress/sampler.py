@@ -87,7 +87,6 @@ class Sampler:
         self.problem = ""
 
     def sample(self) -> None:
-        self._mark.count_sample()
         if self._mark.set_entered(sum(sequences().values())):
             self._num_still = 0
             self._mark.write_text(b"")

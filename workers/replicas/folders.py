@@ -54,7 +54,7 @@ class MemoryFolder:
         """Return how many bytes each run takes here."""
         return {run: used_bytes(self.path / run) for run in run_folders(self.path)}
 
-    def refuse_beyond_limit(self, num_bytes: int, *, freed: int = 0) -> None:
+    def refuse_beyond_limit(self, num_bytes: int, freed: int = 0) -> None:
         """Raise NoRoom where ``num_bytes`` more do not fit, once ``freed`` are gone."""
         used = used_bytes(self.path)
         if used - freed + num_bytes > self.limit_bytes:
@@ -62,7 +62,6 @@ class MemoryFolder:
             raise NoRoom(f"{in_mib(num_bytes)} more do not fit beside {in_mib(used - freed)}: {words}")
 
     def free(self, run: str) -> None:
-        """Remove what is kept of a run."""
         if RUN.fullmatch(run):
             remove_tree(self.path / run)
 
@@ -72,8 +71,6 @@ class MemoryFolder:
 
 @dataclass(frozen=True, slots=True)
 class RunMemory:
-    """One run's part of a node's memory folder."""
-
     path: Path
 
     @property
@@ -171,6 +168,10 @@ class ReplicaPlan(WireStruct, kw_only=True):
     attempt: str = ""
     key: str = ""  # of the attempt, for what is sent to the peer
     peer: PeerNode | None = None  # None: there is no other node that takes states
+
+    @property
+    def memory(self) -> RunMemory:
+        return RunMemory(Path(self.folder))
 
 
 def read_plan(environment: Mapping[str, str]) -> ReplicaPlan | None:

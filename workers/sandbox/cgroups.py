@@ -4,8 +4,6 @@ A group may have limits for groups below it only where it was given away: to the
 ``Delegate=yes`` with ``DelegateSubgroup=node``), or to whoever set TRAINYARD_CGROUP. Version 1 is not used.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

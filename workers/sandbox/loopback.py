@@ -7,8 +7,6 @@ into it, the second drops it where the receiving socket is another project's. Ot
 needs for sessions and apps. The guard ends with the last process that holds one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

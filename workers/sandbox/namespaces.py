@@ -7,8 +7,6 @@ alone. The holder is process 1 in there: it reaps orphans, and the kernel kills 
 The supervisor has one thread meanwhile: the kernel refuses threads to a process whose children belong elsewhere.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

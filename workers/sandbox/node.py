@@ -1,7 +1,5 @@
 """Means of a node to keep scripts from its own files, and the sandboxes that follow from them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -72,19 +70,8 @@ class Isolation(msgspec.Struct, frozen=True):
         return self.mechanism.is_other_user
 
     def described(self) -> NodeSandbox:
-        return NodeSandbox(
-            level=int(self.level),
-            setting=self.setting,
-            missing=list(self.missing),
-            processes=self.processes,
-            memory_bytes=self.memory_bytes,
-            cpus=self.cpus,
-            cgroup=self.cgroup,
-            cgroup_problem=self.cgroup_problem,
-            has_own_network=self.has_own_network,
-            has_own_tmp=self.has_own_tmp,
-            loopback_problem=self.loopback_problem,
-        )
+        found = {name: getattr(self, name) for name in NodeSandbox.__struct_fields__}
+        return NodeSandbox(**found | {"level": int(self.level), "missing": list(self.missing)})
 
     def sandbox(
         self, project: str, *, own: Iterable[Path], shown: Iterable[Path] = (), temporary: Path | None = None

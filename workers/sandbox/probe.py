@@ -3,14 +3,11 @@
 Prints one JSON document, and takes a tenth of a second.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -31,54 +28,49 @@ NO_NAMESPACES = "Level 2 needs namespaces and a filter of system calls, and this
 NO_LEVEL_1 = "Level 1 needs a node worker that is root, or user namespaces: {why}."
 
 
-@dataclass
-class Prober:
-    """Tries sandboxes on a folder with a secret in it."""
+def probe(home: Path) -> Probe:
+    """Try sandboxes on a folder below ``home`` with a secret in it."""
+    is_root, refused = os.geteuid() == 0, ""
+    for mechanism in (Mechanism.USER_AND_NAMESPACE, Mechanism.USER) if is_root else (Mechanism.NAMESPACE,):
+        if why := _why_not(home, mechanism, _enter):
+            refused = why
+            continue
+        if mechanism == Mechanism.USER_AND_NAMESPACE:
+            if not (why := _why_not(home, mechanism, _enter_namespaces)):
+                return Probe(mechanism, SandboxLevel.NAMESPACES, loopback_problem=_why_not_guarded(mechanism))
+            missing = NO_NAMESPACES.format(why=why)
+        else:
+            missing = NO_VIEW.format(why=refused) if is_root else NOT_ROOT
+        return Probe(mechanism, SandboxLevel.USER, (missing,), _why_not_guarded(mechanism))
+    return Probe(missing=(NO_LEVEL_1.format(why=refused),))
 
-    home: Path
-    why: str = field(default="", init=False)  # the last one that was tried was refused
 
-    def probe(self) -> Probe:
-        is_root = os.geteuid() == 0
-        for mechanism in (Mechanism.USER_AND_NAMESPACE, Mechanism.USER) if is_root else (Mechanism.NAMESPACE,):
-            why = self.why
-            if not self._works(mechanism, self._enter):
-                continue
-            if mechanism == Mechanism.USER_AND_NAMESPACE:
-                if self._works(mechanism, self._enter_namespaces):
-                    return Probe(mechanism, SandboxLevel.NAMESPACES, loopback_problem=_why_not_guarded(mechanism))
-                missing = NO_NAMESPACES.format(why=self.why)
-            else:
-                missing = NO_VIEW.format(why=why) if is_root else NOT_ROOT
-            return Probe(mechanism, SandboxLevel.USER, (missing,), _why_not_guarded(mechanism))
-        return Probe(missing=(NO_LEVEL_1.format(why=self.why),))
-
-    def _works(self, mechanism: Mechanism, try_out: Callable[[Sandbox, Path, Path], str]) -> bool:
-        with tempfile.TemporaryDirectory(prefix=".probe-", dir=self.home) as folder:
-            secret, own = Path(folder) / "secret", Path(folder) / "own"
-            secret.write_text("x")
-            secret.chmod(0o600)
-            own.mkdir()
-            try:
-                sandbox = Isolation(mechanism, (os.fspath(self.home),)).sandbox("probe", own=[own])
-                self.why = try_out(sandbox, secret, own)
-            except OSError as error:
-                self.why = str(error)
-        return not self.why
-
-    def _enter(self, sandbox: Sandbox, secret: Path, own: Path) -> str:
-        return in_child(lambda: _why_not_kept_in(sandbox, secret, own))
-
-    def _enter_namespaces(self, sandbox: Sandbox, secret: Path, own: Path) -> str:
-        if problem := seccomp.problem():
-            return problem
-        holder = NamespaceHolder()
+def _why_not(home: Path, mechanism: Mechanism, try_out: Callable[[Sandbox, Path, Path], str]) -> str:
+    with tempfile.TemporaryDirectory(prefix=".probe-", dir=home) as folder:
+        secret, own = Path(folder) / "secret", Path(folder) / "own"
+        secret.write_text("x")
+        secret.chmod(0o600)
+        own.mkdir()
         try:
-            with holder.for_children():
-                full = msgspec.structs.replace(sandbox, holder=holder.pid, is_filtered=True)
-                return in_child(lambda: _why_not_kept_in(full, secret, own) or _why_not_alone())
-        finally:
-            holder.close()
+            return try_out(Isolation(mechanism, (os.fspath(home),)).sandbox("probe", own=[own]), secret, own)
+        except OSError as error:
+            return str(error)
+
+
+def _enter(sandbox: Sandbox, secret: Path, own: Path) -> str:
+    return in_child(lambda: _why_not_kept_in(sandbox, secret, own))
+
+
+def _enter_namespaces(sandbox: Sandbox, secret: Path, own: Path) -> str:
+    if problem := seccomp.problem():
+        return problem
+    holder = NamespaceHolder()
+    try:
+        with holder.for_children():
+            full = msgspec.structs.replace(sandbox, holder=holder.pid, is_filtered=True)
+            return in_child(lambda: _why_not_kept_in(full, secret, own) or _why_not_alone())
+    finally:
+        holder.close()
 
 
 def _why_not_guarded(mechanism: Mechanism) -> str:
@@ -129,4 +121,4 @@ def _why_not_alone() -> str:
 
 
 if __name__ == "__main__":
-    print(encode(Prober(Path(sys.argv[1])).probe()))
+    print(encode(probe(Path(sys.argv[1]))))

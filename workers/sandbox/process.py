@@ -8,8 +8,6 @@ user gets such a view by a user namespace, and stays the user that they are.
 service: it runs in a fork of the warm process, within milliseconds.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import stat
@@ -22,23 +20,7 @@ from pathlib import Path
 import msgspec
 
 from workers import kernel
-from workers.kernel import (
-    CLONE_NEWNS,
-    CLONE_NEWUSER,
-    MS_BIND,
-    MS_NODEV,
-    MS_NOEXEC,
-    MS_NOSUID,
-    MS_RDONLY,
-    MS_REC,
-    MS_REMOUNT,
-    MS_SLAVE,
-    PR_SET_DUMPABLE,
-    PR_SET_NO_NEW_PRIVS,
-    bind,
-    make_read_only,
-    mount,
-)
+from workers.kernel import bind, make_read_only, mount
 from workers.sandbox import cgroups, seccomp
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,19 +88,18 @@ def enter(sandbox: Sandbox) -> None:
     if sandbox.mechanism.is_other_user:
         _change_user(sandbox)
     kernel.drop_capabilities()  # a user namespace gave us all of them, over the view that we just built
-    kernel.prctl(PR_SET_NO_NEW_PRIVS, 1)
-    kernel.prctl(PR_SET_DUMPABLE, 1)  # a change of user forbade core dumps and debuggers of one's own
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # a change of user forbade core dumps and debuggers of one's own
     if sandbox.is_filtered:
         seccomp.filter_calls()
 
 
 def _hide_folders(sandbox: Sandbox) -> None:
-    """Build this process's own view of the disk."""
     if sandbox.mechanism == Mechanism.NAMESPACE:
         _own_user_namespace()
     else:
-        kernel.unshare(CLONE_NEWNS)
-    mount(None, "/", None, MS_REC | MS_SLAVE)  # nothing of what follows is seen outside
+        kernel.unshare(kernel.CLONE_NEWNS)
+    mount(None, "/", None, kernel.MS_REC | kernel.MS_SLAVE)  # nothing of what follows is seen outside
     covered = {folder for folder in sandbox.hidden if Path(folder).is_dir()}
     if sandbox.mechanism.is_other_user:
         covered |= _closed_folders({*our_programs(), *sandbox.own, *sandbox.shown})
@@ -139,15 +120,16 @@ def _hide_folders(sandbox: Sandbox) -> None:
                 bind(f"/proc/self/fd/{descriptors[sandbox.temporary]}", place, is_writable=True)
             elif place in covered:
                 Path(place).mkdir(parents=True, exist_ok=True)  # inside of another that is covered it is gone by now
-                mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+                mount("tmpfs", place, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0755,size=1m")
             else:
                 _show(descriptors[place], place, is_writable=place in sandbox.own, shared=shared)
     if sandbox.mechanism.is_other_user and covered:
         _name_user(sandbox.user, Path(min(covered)))
+    sealed = kernel.MS_REMOUNT | kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV
     for folder in covered:
-        mount(None, folder, None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+        mount(None, folder, None, sealed, "mode=0755,size=1m")
     if sandbox.holder:  # lists the processes of its own PID namespace alone
-        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     os.umask(umask)
     os.chdir("/")  # a working folder of before would still lead to what is covered now
 
@@ -164,7 +146,7 @@ def _name_user(user: int, folder: Path) -> None:
 def _own_user_namespace() -> None:
     """An unprivileged way to mounts of one's own: in it we have the user that we had, and no other."""
     user, group = os.getuid(), os.getgid()
-    kernel.unshare(CLONE_NEWUSER | CLONE_NEWNS)
+    kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
@@ -183,7 +165,6 @@ def _closed_folders(places: Iterable[str]) -> set[str]:
 
 
 def our_programs() -> set[str]:
-    """Return the folders of Python and of Trainyard."""
     return {os.path.realpath(place) for place in (ROOT, sys.prefix, sys.base_prefix)} - {"/"}
 
 
@@ -216,7 +197,7 @@ def _show(descriptor: int, place: str, *, is_writable: bool, shared: Iterable[st
         bind(source, place, is_writable=is_writable)
         return
     with _made_inside(root, place, is_folder=is_folder) as target:
-        mount(source, target, None, MS_BIND | MS_REC)
+        mount(source, target, None, kernel.MS_BIND | kernel.MS_REC)
     if not is_writable:
         with _made_inside(root, place, is_folder=is_folder) as target:  # now what was mounted
             make_read_only(target)

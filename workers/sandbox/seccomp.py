@@ -8,8 +8,6 @@ clocks, keys, tracing of the whole machine, io_uring, which no filter sees into.
 and process_vm_readv are allowed, for debuggers: in its PID namespace a process sees those of its attempt alone.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import platform

@@ -4,7 +4,6 @@ a rank's plan says of its container: mounts, GPUs, variables."""
 import hashlib
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import msgspec
 from trainyard import shadow
 from trainyard.contract.base import WireStruct
 from trainyard.contract.orders import Order
-from trainyard.spec.needs import environment_key
 from trainyard.spec.sections.container import CREDENTIALS, SECTION, read_image
 from trainyard.spec.sections.environment import environment_of
 from workers.attempt.documents import StartRequest, read_document
@@ -82,10 +80,6 @@ class ContainerBuild(EnvironmentBuild):
     def runtime(self) -> ContainerRuntime:
         return read_document(self._runtime_path, ContainerRuntime) or ContainerRuntime(problem="it was not tried")
 
-    @property
-    def podman_environment(self) -> dict[str, str]:
-        return self._tools.podman_environment
-
     def container_of(self, local_rank: int) -> ContainerPlan | None:
         self._has_started = True
         return ContainerPlan(
@@ -97,14 +91,14 @@ class ContainerBuild(EnvironmentBuild):
             home=str(self._store.root.parent),
             workdir=str(self._folder.code),
             devices=tuple(devices_of(self._order)),
-            environment={**self.podman_environment, **self._environment()},
+            environment={**self._tools.podman_environment, **self._environment()},
         )
 
     def close(self) -> None:
         super().close()
         if self._has_started:  # Podman keeps containers whose processes were killed; the node worker looks for them too
             names = [container_name(self._order, number) for number in range(self._order.num_ranks)]
-            call(remove_words(self.runtime, names), self.podman_environment)
+            call(remove_words(self.runtime, names), self._tools.podman_environment)
 
     @property
     def _runtime_path(self) -> Path:
@@ -152,7 +146,7 @@ class ContainerBuild(EnvironmentBuild):
         record = self.place.record
         if record is not None:
             words = podman(self.runtime, "image", "exists", record.image)
-            if call(words, self.podman_environment) is None:
+            if call(words, self._tools.podman_environment) is None:
                 self.place.delete()
                 return
         if record is not None and not set(self._names) <= set(record.image_names):
@@ -175,12 +169,11 @@ class ContainerBuild(EnvironmentBuild):
             record=str(self._runtime_path),
             work=str(self.place.folder / f"image-{self.place.digest}"),
             reference=self._reference if section.image else "",
-            is_archive=bool(section.archive),
             file="\n".join(self._content.files.values()) if section.file else "",
             context=str(self._folder.code),
             tag=self._tag,
             credentials=next((one.value for one in self.secrets if one.variable == CREDENTIALS), ""),
-            environment={**self.podman_environment, **self._environment()},
+            environment={**self._tools.podman_environment, **self._environment()},
         )
 
     def _finish(self) -> None:
@@ -194,19 +187,7 @@ class ContainerBuild(EnvironmentBuild):
             return
         if not self._section.container.archive:
             self._know(self._reference if self._section.container.image else "")
-        self.place.write_record(
-            EnvironmentRecord(
-                kind=self._section.kind,
-                key=environment_key(self._order.spec),
-                image=image.id,
-                image_digest=image.digest,
-                image_names=self._names,
-                bytes=image.bytes,
-                built_at=time.time(),
-                seconds=round(self._last.seconds, 3),
-            )
-        )
-        self._use()
+        self._record(image=image.id, image_digest=image.digest, image_names=self._names, bytes=image.bytes)
 
     def _know(self, reference: str) -> None:
         """Remember a name that Podman has given the image here. What lay on the node as localhost/… is not ours."""

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -239,17 +240,13 @@ class EnvironmentBuild:
 
     def _finish(self) -> None:
         last = self._last
-        self.place.write_record(
-            EnvironmentRecord(
-                kind=self._section.kind,
-                key=environment_key(self._order.spec),
-                python=last.python,
-                num_packages=last.total,
-                bytes=size_of(self.place.path),
-                built_at=time.time(),
-                seconds=round(last.seconds, 3),
-            )
-        )
+        self._record(python=last.python, num_packages=last.total, bytes=size_of(self.place.path))
+
+    def _record(self, **facts: Any) -> None:
+        """Write down that it was built to its end, and use it."""
+        key, seconds = environment_key(self._order.spec), round(self._last.seconds, 3)
+        record = EnvironmentRecord(kind=self._section.kind, key=key, built_at=time.time(), seconds=seconds, **facts)
+        self.place.write_record(record)
         self._use()
 
     def _read_progress(self) -> None:

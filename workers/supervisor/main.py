@@ -291,7 +291,6 @@ class Sessions:
         self._relays: list[subprocess.Popen[bytes]] = []
 
     def know(self, plans: Sequence[RankPlan]) -> None:
-        """Remember what the ranks have been started with."""
         self._plans = {plan.rank: plan for plan in plans}
 
     def begin(self, order: SessionOrder, phase: Phase, ranks: Sequence[RankState]) -> str:

@@ -4,13 +4,13 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Sequence
 from copy import copy
+from typing import Any
 
 import structlog
 
 from trainyard.contract.orders import Order
-from trainyard.contract.reports import AttemptReport, RankReport, Reason
+from trainyard.contract.reports import AttemptReport, Reason
 from trainyard.contract.statuses import Phase
 from trainyard.spooling.reader import last_sequences
 from workers.supervisor.contact import Contact
@@ -25,28 +25,17 @@ RESERVE_BYTES = 256 * 1024
 LEAST_FREE_BYTES = 64 * 1024
 
 
-def make_report(
-    order: Order,
-    *,
-    at: float,
-    phase: Phase,
-    address: str = "",
-    reason: Reason | None = None,
-    ranks: Sequence[RankReport] = (),
-    producers: dict[str, int] | None = None,
-) -> AttemptReport:
-    """Return the report of the order's attempt. ``at``: Unix seconds."""
+def make_report(order: Order, *, at: float, phase: Phase, address: str = "", **more: Any) -> AttemptReport:
+    """Return the report of the order's attempt, with ``more`` of its fields. ``at``: Unix seconds."""
     return AttemptReport(
-        at=at,
         attempt=order.attempt,
         run=order.run,
         fence=order.fence,
         node=order.node,
+        at=at,
         phase=phase,
         address=address,
-        reason=reason,
-        ranks=list(ranks),
-        producers=producers or {},
+        **more,
     )
 
 
@@ -107,10 +96,12 @@ class Reporting:
             reason=self._reason,
             ranks=[copy(rank) for rank in starting.ranks],  # as they are now: another thread may send it
             producers=last_sequences(starting.folder.spool) if self.phase == Phase.ENDED else {},
+            supervisor_pid=os.getpid(),
+            is_leased=self.is_leased,
+            matches=self._rules.matches(),
         )
         if self.phase == Phase.READY and (ports := starting.ports):
             report.port, *report.ports = ports
-        report.supervisor_pid, report.is_leased, report.matches = os.getpid(), self.is_leased, self._rules.matches()
         if environment is not None:
             report.image = environment.image
             report.preparation = environment.sentence if self.phase == Phase.PREPARING else ""

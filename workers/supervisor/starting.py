@@ -11,6 +11,7 @@ from workers.rank_process.group_formation import can_watch
 from workers.rank_process.run import RankPlan
 from workers.supervisor.container import build_for
 from workers.supervisor.ranks.confinement import Confinement
+from workers.supervisor.ranks.environment import Launch
 from workers.supervisor.ranks.launch import RankStart, plan_rank, replica_plan, reserve_ports, start_of_ranks
 from workers.supervisor.ranks.state import RankState
 
@@ -52,29 +53,22 @@ class Starting:
         """Decide how the ranks begin, and return what each is started with."""
         assert self.go is not None
         self.launch = start_of_ranks(self.order, self.folder, self.environment)
-        replicas = replica_plan(self._request, self.order, self.go)
-        temporary = self.confinement.name_temporary()
-        plans = [
-            plan_rank(
-                local_rank,
-                order=self.order,
-                go=self.go,
-                folder=self.folder,
-                cache=Path(self._request.cache),
-                checkpoints=Path(self._request.checkpoints),
-                temporary=temporary,
-                address=self.confinement.address,
-                isolation=self.confinement.isolation,
-                start=self.launch,
-                replicas=replicas,
-                secrets=self._secrets,
-            )
-            for local_rank in range(self.order.num_ranks)
-        ]
+        launch = Launch(
+            order=self.order,
+            go=self.go,
+            folder=self.folder,
+            cache=Path(self._request.cache),
+            checkpoints=Path(self._request.checkpoints),
+            temporary=self.confinement.name_temporary(),
+            address=self.confinement.address,
+            isolation=self.confinement.isolation,
+            replicas=replica_plan(self._request, self.order, self.go),
+            secrets=self._secrets,
+        )
+        plans = [plan_rank(local_rank, launch, self.launch) for local_rank in range(self.order.num_ranks)]
         return [self.confinement.confined(plan) for plan in plans]
 
     def start(self, plans: list[RankPlan]) -> None:
-        """Let the waiting processes become the ranks."""
         while self._reserved:
             self._reserved.pop().close()
         is_watched = "script" in self.order.spec["task"] and not self.launch.is_cold and can_watch()

@@ -62,7 +62,6 @@ class Assembly:
 
     @property
     def parallel(self) -> Parallel:
-        """That part of the spec."""
         return self.spec.parallel
 
     @property
@@ -71,7 +70,6 @@ class Assembly:
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """The repeated blocks of all parts."""
         return [block for part in self.parts for block in self.task.blocks(part)]
 
     def group(self, axis: str) -> DeviceMesh:

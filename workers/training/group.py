@@ -124,6 +124,17 @@ def choose_device(accelerator: str, place: RankPlace) -> torch.device:
     )
 
 
+def take_place(accelerator: str, place: RankPlace) -> torch.device:
+    """Join the others with the threads and the device of this rank, which is returned. Raises as ``choose_device`` and
+    ``join`` do."""
+    torch.set_num_threads(num_threads(os.environ, place))
+    device = choose_device(accelerator, place)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    join(place, device)
+    return device
+
+
 def num_threads(environment: Mapping[str, str], place: RankPlace) -> int:
     """Return how many threads an operator may use: TRAINYARD_THREADS, or this rank's share of the node's cores."""
     if given := environment.get("TRAINYARD_THREADS"):

@@ -207,7 +207,6 @@ class DiskCheckpoints:
 
 
 def named(nodes: Sequence[str]) -> str:
-    """Return the nodes in words."""
     return listed([node or "this machine" for node in nodes], at_most=MOST_NAMED) if nodes else ""
 
 

@@ -194,7 +194,6 @@ def settle(training: Training) -> None:
 
 
 def take_step(training: Training, step: int) -> StepResult:
-    """Take one optimizer step over the global batch of ``step``."""
     started = time.perf_counter()
     marker.own().begin_step(step)
     training.measures.begin()
@@ -297,7 +296,6 @@ def report_late_losses(late: Mapping[int, float] | None, metrics: Metrics) -> No
 
 
 def kept_random_state(device: torch.device) -> AbstractContextManager[None]:
-    """Give torch's generators back the state they had."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 

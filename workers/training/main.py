@@ -10,7 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-import torch
 import torch.distributed as dist
 
 import trainyard
@@ -26,7 +25,7 @@ from workers.training.checkpoints.store import read_store
 from workers.training.checkpoints.weights import save_weights
 from workers.training.communication.main import measure
 from workers.training.data.problems import OthersDataProblem
-from workers.training.group import RankPlace, choose_device, num_threads, read_place
+from workers.training.group import RankPlace, read_place
 from workers.training.keeping import DiskCheckpoints
 from workers.training.loop import Stopped, run_loop
 from workers.training.measuring.phases import CHECKPOINT
@@ -70,11 +69,7 @@ def train(spec: RecipeSpec, place: RankPlace, metrics: Metrics) -> Stopped | Non
     """
     settings = spec.train
     mesh = make_mesh(spec.parallel, place.world_size, place.rank)
-    torch.set_num_threads(num_threads(os.environ, place))
-    device = choose_device(spec.resources.accelerator, place)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    process_group.join(place, device)
+    device = process_group.take_place(spec.resources.accelerator, place)
     start_sampler(marker.own(), Path.cwd())
     task = load_together(lambda: load_task(spec.task, seed=settings.seed, device=device))
     # The batch of a step is cut from the same text on every rank; another Python on a node would break that silently.

@@ -23,8 +23,6 @@ MOST_STEPS = 10_000  # between two looks; as float32 counts them exactly
 
 
 class Stopping:
-    """Stop of one training, on one rank."""
-
     def __init__(self, training: Training, first: int) -> None:
         """``first`` is the first step that is taken."""
         self._training = training

@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_refused_with_its_numbers(tmp_path: Path) -> None:
     folder.refuse_beyond_limit(1 << 20)
     with pytest.raises(NoRoom, match=r"2\.0 MiB more do not fit beside 2\.0 MiB: the node keeps at most 3\.0 MiB"):
         folder.refuse_beyond_limit(2 << 20)
-    folder.refuse_beyond_limit(2 << 20, freed=2 << 20)
+    folder.refuse_beyond_limit(2 << 20, 2 << 20)
 
 
 def test_a_file_with_two_names_counts_once(tmp_path: Path) -> None:

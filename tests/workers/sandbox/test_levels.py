@@ -19,7 +19,7 @@ from workers.node.preparation.orders import CannotRunHere
 from workers.sandbox import cgroups, node, seccomp
 from workers.sandbox.cgroups import CgroupLimits, MemoryEvents
 from workers.sandbox.node import CannotIsolate, Isolation, Probe, find_isolation
-from workers.sandbox.probe import Prober, in_child
+from workers.sandbox.probe import in_child, probe
 from workers.sandbox.process import Mechanism
 from workers.supervisor.ranks.confinement import limits_of
 
@@ -162,8 +162,8 @@ def test_whoever_may_mount_and_become_another_user_has_a_view_for_each_rank(open
     """Other tests skip where a machine allows less, so that a view which no longer comes about would not be seen."""
     if os.getuid() != 0 or in_child(may_mount):
         pytest.skip("this machine lets nobody mount, or is not root's")
-    probe = Prober(open_folder).probe()
-    assert probe.mechanism == Mechanism.USER_AND_NAMESPACE, probe.missing
+    found = probe(open_folder)
+    assert found.mechanism == Mechanism.USER_AND_NAMESPACE, found.missing
 
 
 def test_a_machine_that_refuses_namespaces_has_level_1_and_says_why(
@@ -172,7 +172,7 @@ def test_a_machine_that_refuses_namespaces_has_level_1_and_says_why(
     if os.getuid() != 0:
         pytest.skip("only root becomes another user")
     monkeypatch.setattr("workers.sandbox.probe.seccomp.problem", lambda: "no filter of system calls is known for m68k")
-    probe = Prober(open_folder).probe()
-    if probe.mechanism != Mechanism.USER_AND_NAMESPACE:
-        pytest.skip(f"this machine has no mounts of its own for a rank: {probe.missing}")
-    assert probe.level == 1 and "m68k" in probe.missing[0]
+    found = probe(open_folder)
+    if found.mechanism != Mechanism.USER_AND_NAMESPACE:
+        pytest.skip(f"this machine has no mounts of its own for a rank: {found.missing}")
+    assert found.level == 1 and "m68k" in found.missing[0]

@@ -24,7 +24,7 @@ from workers.data_access import CLOSED, location_problem
 from workers.node.server_client import ServerClient
 from workers.node.zygote_keeper import child_variables
 from workers.sandbox.node import NO_ISOLATION, Isolation
-from workers.sandbox.process import SANDBOX
+from workers.sandbox.process import ROOT, SANDBOX
 from workers.transport.node_config import project_cache
 
 log = structlog.get_logger(__name__)
@@ -37,12 +37,9 @@ REMEMBERED = 100  # questions that were answered; a hint that comes late is one 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 MODULE = "workers.training.data.inspection.inspect"
-ROOT = Path(__file__).resolve().parents[3]
 
 
 class Findings(WireStruct):
-    """Output of the child."""
-
     facts: DatasetFacts | None = None
     problem: str = ""
 
@@ -101,7 +98,6 @@ class Inspector:
                 self._answered = [*self._answered[-REMEMBERED:], name]
 
     def inspect(self, question: Question) -> Answer:
-        """Return what a child finds in the dataset, or why it finds nothing."""
         name = question.question
         location = str(question.data.get("location", ""))
         if problem := location_problem(location) or self._isolation.problem_of(location):
@@ -231,6 +227,5 @@ def _death(returncode: int | None, complaints: IO[bytes]) -> str:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End the child and all that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)

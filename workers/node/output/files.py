@@ -50,7 +50,6 @@ class OutputFile(NamedTuple):
         return file
 
     def is_same(self, file: io.BufferedReader) -> bool:
-        """Return whether the open file is as it was listed."""
         return stamp_of(os.fstat(file.fileno())) == self.stamp
 
 
@@ -86,7 +85,6 @@ def list_files(root: Path) -> FolderContents:
 
 
 def _of_link(folder: HeldFolder, root: Path, name: str, left_out: dict[str, str]) -> list[OutputFile]:
-    """Return the files that a link stands for."""
     try:
         target = folder.real_name(name, root)
         facts = folder.stat(target)
@@ -134,7 +132,6 @@ def gained(folder: AttemptFolder) -> list[OutputFile]:
 
 
 def gained_files(entries: list[OutputFile]) -> GainedFiles:
-    """Return what is reported to the server of them."""
     named = [GainedFile(one.name[:300], one.size) for one in entries[:MAX_NAMED]]
     return GainedFiles(len(entries), sum(one.size for one in entries), named)
 

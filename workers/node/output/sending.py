@@ -146,7 +146,6 @@ def _record_pending(folder: AttemptFolder, entries: list[OutputFile]) -> None:
 
 
 def output_state(folder: AttemptFolder) -> OutputState:
-    """Return what the node status says of the attempt's output."""
     refused = folder.output_sent().refused
     named = {name[:200]: refused[name][:300] for name in sorted(refused)[:OUTPUT_NAMED]}
     is_sent = folder.uploaded_mark.exists()

@@ -5,24 +5,19 @@ through lets the other through. Whoever connects sends NONCE_BYTES and gets a di
 nothing else is read, and nothing else is said.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import secrets
-import selectors
 import socket
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-
-import structlog
 
 from trainyard.contract.desired import Peer
 from trainyard.contract.machines import MAX_PEERS, PeerResult
 from workers.supervisor.ranks.launch import reserve_port
-
-log = structlog.get_logger(__name__)
 
 LIMIT_S = 2.0
 AGAIN_S = 60.0  # after a connection that worked
@@ -112,15 +107,7 @@ def _place(peer: Peer) -> str:
 
 
 def answer_to(nonce: bytes, node: str) -> bytes:
-    """Return what the node with this id answers."""
     return hashlib.sha256(nonce + node.encode()).hexdigest().encode()
-
-
-@dataclass
-class _Connection:
-    socket: socket.socket
-    until: float
-    nonce: bytes = b""
 
 
 class ProbeListener(threading.Thread):
@@ -131,60 +118,26 @@ class ProbeListener(threading.Thread):
         self._node = node
         self._server = reserve_port(address)
         self._server.listen(BACKLOG)
-        self._server.setblocking(False)
         self.port: int = self._server.getsockname()[1]
         self._over = threading.Event()
-        self._selector = selectors.DefaultSelector()
-        self._open: dict[int, _Connection] = {}
+        self._num_open = 0
 
     def stop(self) -> None:
         self._over.set()
 
     def run(self) -> None:
-        self._selector.register(self._server, selectors.EVENT_READ)
-        while not self._over.is_set():
-            try:
-                for key, _ in self._selector.select(WAKE_S):
-                    if key.fileobj is self._server:
-                        self._accept()
-                    elif (connection := self._open.get(key.fd)) is not None:
-                        self._read(connection)
-                for late in [one for one in self._open.values() if one.until < time.monotonic()]:
-                    self._close(late)
-            except Exception:  # the node must go on answering whatever one connection did
-                log.exception("probe.listener")
-                self._over.wait(WAKE_S)
-        for connection in list(self._open.values()):
-            self._close(connection)
-        self._selector.close()
-        self._server.close()
+        asyncio.run(self._serve())
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # it has gone again
-            accepted, _ = self._server.accept()
-            if len(self._open) >= MAX_CONNECTIONS:
-                accepted.close()
-                return
-            accepted.setblocking(False)
-            self._open[accepted.fileno()] = _Connection(accepted, time.monotonic() + ANSWER_LIMIT_S)
-            self._selector.register(accepted, selectors.EVENT_READ)
+    async def _serve(self) -> None:
+        async with await asyncio.start_server(self._answer, sock=self._server, backlog=BACKLOG):
+            while not self._over.is_set():
+                await asyncio.sleep(WAKE_S)
 
-    def _read(self, connection: _Connection) -> None:
-        try:
-            data = connection.socket.recv(NONCE_BYTES - len(connection.nonce))
-            connection.nonce += data
-            if len(connection.nonce) == NONCE_BYTES:
-                connection.socket.send(answer_to(connection.nonce, self._node))
-            elif data:
-                return
-        except BlockingIOError:
-            return
-        except OSError:  # it has gone again
-            pass
-        self._close(connection)
-
-    def _close(self, connection: _Connection) -> None:
-        self._open.pop(connection.socket.fileno(), None)
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(connection.socket)
-        connection.socket.close()
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._num_open += 1
+        with contextlib.suppress(OSError, EOFError):  # it has gone again, or sends nothing
+            if self._num_open <= MAX_CONNECTIONS:
+                nonce = await asyncio.wait_for(reader.readexactly(NONCE_BYTES), ANSWER_LIMIT_S)
+                writer.write(answer_to(nonce, self._node))
+        self._num_open -= 1
+        writer.close()

@@ -135,7 +135,6 @@ class Collective:
         self._reserved.close()
 
     def run(self, plan: CollectivePlan) -> CollectiveResult:
-        """Take part, and return what it took or why it failed."""
         with self._lock:
             if self._is_over:
                 return CollectiveResult(problem="the node is being stopped")

@@ -22,6 +22,7 @@ from trainyard.contract.orders import Locked, Order
 from trainyard.spec.sections.environment import secret_references
 from trainyard.spec.sections.tasks import code_program
 from trainyard.spooling.held_folder import HeldFolder, remove_tree
+from trainyard.spooling.plain_files import write_private
 from workers.attempt.folder import AttemptFolder
 from workers.containers.podman import find_podman, podman_environment, remove_leftovers
 from workers.environments.documents import NodeTools
@@ -91,9 +92,7 @@ def fetch_bundle(sha256: str, cache: Path, source: ServerClient) -> bytes:
         raise CannotRunHere("code_missing", f"The server has no code bundle {sha256[:12]} for this node.") from error
     if hashlib.sha256(data).hexdigest() != sha256:
         raise CannotRunHere("code_damaged", f"The server's code bundle {sha256[:12]} does not have that SHA-256.")
-    temporary = path.with_name(f".{sha256}.{os.getpid()}")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    write_private(path, data)
     return data
 
 

@@ -181,7 +181,6 @@ class Stacks:
 
 
 def handles(pid: int, number: int) -> bool:
-    """Return whether the process has a handler for the signal."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -206,8 +205,6 @@ class Sample:
 
 @dataclass(frozen=True)
 class RankTraits:
-    """Facts about the run's ranks in general."""
-
     counts_steps: bool  # a recipe that trains
     is_gang: bool  # more than one rank
 

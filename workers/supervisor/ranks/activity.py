@@ -38,8 +38,6 @@ class Looked(NamedTuple):
 
 
 class WorkMeter:
-    """Meter of the work of one process with its descendants."""
-
     def __init__(self) -> None:
         self._before: Looked | None = None
 

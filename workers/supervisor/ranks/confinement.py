@@ -166,7 +166,6 @@ class Confinement:
 
 
 def limits_of(isolation: Isolation, num_ranks: int) -> cgroups.CgroupLimits:
-    """Return what the ranks of an attempt may take together here."""
     memory = isolation.memory_bytes * num_ranks
     if isolation.cgroup and not memory:
         memory = cgroups.memory_to_share(Path(isolation.cgroup))
@@ -194,12 +193,6 @@ class WaitingProcesses:
         with contextlib.suppress(BrokenPipeError), os.fdopen(writer, "wb") as pipe:
             pipe.write(encode(plan).encode())
         return pid
-
-    def close(self) -> None:
-        """End the processes that still wait."""
-        for _, writer in self._waiting:
-            os.close(writer)
-        self._waiting.clear()
 
     def _fork(self, memory: mmap.mmap, *, has_pipes: bool) -> tuple[int, int]:
         parent = os.getpid()

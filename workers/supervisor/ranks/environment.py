@@ -4,18 +4,22 @@ import getpass
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from trainyard import shadow
 from trainyard.contract.base import JsonObject, encode
-from trainyard.contract.orders import CheckpointReference, Go, Order, SkippedSteps
+from trainyard.contract.calls import GivenSecret
+from trainyard.contract.orders import CheckpointReference, Go, Order
 from trainyard.spec.sections.restarts import RestartRules
 from workers.attempt.folder import AttemptFolder
 from workers.data_access import ROOTS
 from workers.machine.gpus import devices_of
 from workers.machine.inventory import CORES
 from workers.machine.passed_variables import passed_variables
+from workers.replicas.folders import ReplicaPlan
+from workers.sandbox.node import Isolation
 
 # The node's, for its ranks too.
 NODE_SETTINGS = ("TRAINYARD_SPOOL_LIMIT_BYTES", "TRAINYARD_SPOOL_FILE_BYTES", "TRAINYARD_CACHE_LIMIT_BYTES", ROOTS)
@@ -35,22 +39,35 @@ class CheckpointCandidate(CheckpointReference):
     folder: str
 
 
-def environment_of(
-    local_rank: int,
-    *,
-    order: Order,
-    folder: AttemptFolder,
-    cache: Path,
-    temporary: Path,
-    checkpoints: list[CheckpointCandidate],
-    checkpoints_of_run: Path,
-    skips: list[SkippedSteps],
-    interface: str | None,
-    python: str = "",
-) -> dict[str, str]:
+class Launch(NamedTuple):
+    """What all ranks of an attempt on this node are started with."""
+
+    order: Order
+    go: Go
+    folder: AttemptFolder
+    cache: Path
+    checkpoints: Path  # the folder under which each run has its own
+    temporary: Path  # their TMPDIR
+    address: str
+    isolation: Isolation
+    replicas: ReplicaPlan | None = None
+    secrets: Sequence[GivenSecret] = ()
+
+    @property
+    def candidates(self) -> list[CheckpointCandidate]:
+        """The checkpoints that the server named, with where each would lie here."""
+        return [
+            CheckpointCandidate(
+                one.run, one.step, one.fence, str(self.checkpoints / one.run / f"step-{one.step}.fence-{one.fence}")
+            )
+            for one in self.go.checkpoints
+        ]
+
+
+def environment_of(local_rank: int, launch: Launch, *, interface: str | None, python: str = "") -> dict[str, str]:
     """Return the rank's whole environment but for torchrun's variables. The user's own variables win, except over
-    which rank it is. ``temporary`` is its TMPDIR, ``checkpoints`` are those to go on from, ``python`` the interpreter
-    of an environment that was built for it."""
+    which rank it is. ``python`` is the interpreter of an environment that was built for it."""
+    order, folder, cache = launch.order, launch.folder, launch.cache
     task = order.spec["task"]
     own = {name: str(value) for name, value in (task.get("environment") or {}).items()}
     common = {
@@ -59,7 +76,7 @@ def environment_of(
         "PATH": path_of(task, python),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": str(folder.home),
-        "TMPDIR": str(temporary),
+        "TMPDIR": str(launch.temporary),
         **{name: str(cache / place) for name, place in CACHES.items()},
         "PYTHONFAULTHANDLER": "1",  # who crashes says at which line
         "TORCH_FR_BUFFER_SIZE": "128",  # of torch's 2,000 collectives these tell where a rank waits, and are read fast
@@ -87,9 +104,9 @@ def environment_of(
         "TRAINYARD_SPOOL": folder.spool,
         "TRAINYARD_OUTPUT": folder.output,
         "TRAINYARD_CACHE": cache,
-        "TRAINYARD_CHECKPOINTS": checkpoints_of_run,
-        "TRAINYARD_RESTORE": encode(checkpoints),
-        "TRAINYARD_SKIP": encode(skips),
+        "TRAINYARD_CHECKPOINTS": launch.checkpoints / order.run,
+        "TRAINYARD_RESTORE": encode(launch.candidates),
+        "TRAINYARD_SKIP": encode(launch.go.skips),
     }
     if (array := order.spec.get("array") or {}).get("size"):
         ours |= {"TRAINYARD_ARRAY_INDEX": array["index"], "TRAINYARD_ARRAY_SIZE": array["size"]}
@@ -105,8 +122,9 @@ def threads_of(own: Mapping[str, str], share: str | None, num_ranks: int) -> dic
     return {"TRAINYARD_THREADS": str(max(1, int(share) // num_ranks))} if share else {}
 
 
-def torchrun_variables(local_rank: int, *, order: Order, go: Go, folder: AttemptFolder) -> dict[str, str]:
+def torchrun_variables(local_rank: int, launch: Launch) -> dict[str, str]:
     """Return what torchrun gives its workers; the restarts are those of the whole run."""
+    order, go, folder = launch.order, launch.go, launch.folder
     rank = order.first_rank + local_rank
     found = {
         "RANK": rank,

@@ -1,12 +1,11 @@
 """Launch of a rank: its environment, its sandbox, its port."""
 
-import itertools
 import json
 import os
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +13,6 @@ import psutil
 
 import trainyard
 from trainyard.contract.base import encode
-from trainyard.contract.calls import GivenSecret
 from trainyard.contract.orders import Go, MemoryOrder, Order
 from trainyard.formats.addresses import HOSTS
 from trainyard.formats.words import listed
@@ -29,13 +27,12 @@ from workers.rank_process.cold_start import why_cold
 from workers.rank_process.mpi import MpiWorld
 from workers.rank_process.run import RankPlan
 from workers.rank_process.spark import SparkCluster
-from workers.replicas.folders import PLAN, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
-from workers.sandbox.node import Isolation
+from workers.replicas.folders import PLAN, MemoryFolder, PeerNode, ReplicaPlan
 from workers.sandbox.process import TEMPORARY
 from workers.supervisor.container import filled, visible_devices
 from workers.supervisor.environment import EnvironmentBuild
 from workers.supervisor.ranks import environment as variables
-from workers.supervisor.ranks.environment import CheckpointCandidate, launchers_of
+from workers.supervisor.ranks.environment import Launch, launchers_of
 
 SOCKET_CHARACTERS = 107  # of a path of a Unix socket, at most
 MULTIPROCESSING_CHARACTERS = 32  # of its sockets below TMPDIR
@@ -79,38 +76,14 @@ def start_of_ranks(order: Order, folder: AttemptFolder, environment: Environment
     return RankStart()
 
 
-def plan_rank(
-    local_rank: int,
-    *,
-    order: Order,
-    go: Go,
-    folder: AttemptFolder,
-    cache: Path,
-    checkpoints: Path,
-    temporary: Path,
-    address: str,
-    isolation: Isolation,
-    start: RankStart,
-    replicas: ReplicaPlan | None = None,
-    secrets: Sequence[GivenSecret] = (),
-) -> RankPlan:
-    """``checkpoints`` is the folder under which each run has its own, ``temporary`` the rank's TMPDIR."""
-    own = variables.environment_of(
-        local_rank,
-        order=order,
-        folder=folder,
-        cache=cache,
-        temporary=temporary,
-        checkpoints=_candidates(go, checkpoints),
-        checkpoints_of_run=checkpoints / order.run,
-        skips=go.skips,
-        interface=interface_of(address),
-        python="" if start.containers else start.python,
-    )
+def plan_rank(local_rank: int, launch: Launch, start: RankStart) -> RankPlan:
+    order, go, folder, isolation = launch.order, launch.go, launch.folder, launch.isolation
+    python = "" if start.containers else start.python
+    own = variables.environment_of(local_rank, launch, interface=interface_of(launch.address), python=python)
     if start.containers:
         task_own = order.spec["task"].get("environment") or {}
         own = container_variables(own, task_own) | visible_devices(order, task_own)
-    torchrun = variables.torchrun_variables(local_rank, order=order, go=go, folder=folder)
+    torchrun = variables.torchrun_variables(local_rank, launch)
     own = own | torchrun if variables.is_distributed(order) else {key: own[key] for key in own if key not in torchrun}
     own |= contract_variables(launchers_of(order), _place_of(local_rank, order, go))
     if "horovod" in launchers_of(order):
@@ -118,43 +91,40 @@ def plan_rank(
     if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
         own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden)}
-        own |= {PLAN: encode(replicas)} if replicas is not None else {}
-    written, read = folders_of(order, go, folder, cache, checkpoints, replicas, start.shown)
+        own |= {PLAN: encode(launch.replicas)} if launch.replicas is not None else {}
+    written, read = folders_of(launch, start.shown)
     in_tmp = _named_in_tmp(order) if isolation.has_own_tmp else []
     project = order.spec.get("project", "")
     sandbox = isolation.sandbox(project, own=written, shown=[*read, *in_tmp], temporary=folder.temporary)
-    container = filled(start.containers[local_rank], sandbox, [*written, temporary], read) if start.containers else None
+    container = (
+        filled(start.containers[local_rank], sandbox, [*written, launch.temporary], read) if start.containers else None
+    )
     return RankPlan(
         rank=order.first_rank + local_rank,
         path=str(folder.path),
         spec=order.spec,
         environment=own,
         python=start.python,
-        note="\n".join(one for one in (start.note, _note_on(temporary)) if one),
+        note="\n".join(one for one in (start.note, _note_on(launch.temporary)) if one),
         variables={**torchrun, **own},
-        secrets=[one for one in secrets if one.variable != CREDENTIALS],  # the node's own
+        secrets=[one for one in launch.secrets if one.variable != CREDENTIALS],  # the node's own
         sandbox=sandbox,
         container=container,
         mpi=None if start.containers else _world_of(order, go),
-        spark=SparkCluster(go.master_addr, go.master_port, address, secret) if (secret := order.spark_secret) else None,
+        spark=SparkCluster(go.master_addr, go.master_port, launch.address, secret)
+        if (secret := order.spark_secret)
+        else None,
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 
 
-def folders_of(
-    order: Order,
-    go: Go,
-    folder: AttemptFolder,
-    cache: Path,
-    checkpoints: Path,
-    replicas: ReplicaPlan | None,
-    shown: Sequence[Path],
-) -> tuple[list[Path], list[Path]]:
+def folders_of(launch: Launch, shown: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     """Return the folders that a rank writes (its attempt's, its project's cache, its run's checkpoints and states in
     memory), and what it reads besides, such as those that it may go on from."""
-    others = {Path(one.folder) for one in _candidates(go, checkpoints) if one.run != order.run}
-    memory = [RunMemory(Path(replicas.folder))] if replicas is not None and replicas.folder else []
-    own = [*folder.writable_folders, cache, checkpoints / order.run, *(one.own for one in memory)]
+    run, folder, replicas = launch.order.run, launch.folder, launch.replicas
+    others = {Path(one.folder) for one in launch.candidates if one.run != run}
+    memory = [replicas.memory] if replicas is not None and replicas.folder else []
+    own = [*folder.writable_folders, launch.cache, launch.checkpoints / run, *(one.own for one in memory)]
     return own, [folder.path, *shown, *sorted(others), *(one.peer for one in memory)]
 
 
@@ -193,19 +163,6 @@ def _named_in_tmp(order: Order) -> list[Path]:
     named += [one for one in os.environ.get(ROOTS, "").split(os.pathsep) if one]
     paths = [Path(one) for one in named if one.startswith("/")]
     return [one for one in paths if any(one.is_relative_to(place) and str(one) != place for place in TEMPORARY)]
-
-
-def _candidates(go: Go, checkpoints: Path) -> list[CheckpointCandidate]:
-    """Return the checkpoints that the server named, with where each would lie here."""
-    return [
-        CheckpointCandidate(
-            run=one.run,
-            step=one.step,
-            fence=one.fence,
-            folder=str(checkpoints / one.run / f"step-{one.step}.fence-{one.fence}"),
-        )
-        for one in go.checkpoints
-    ]
 
 
 def interface_of(address: str) -> str | None:
@@ -250,8 +207,6 @@ def reserve_port(address: str) -> socket.socket:
 
 
 # The variables by which frameworks other than torch find the ranks: what their own launchers would set.
-#
-# Each function names a launcher's variables for one rank.
 
 
 class RankPlace(NamedTuple):
@@ -267,54 +222,36 @@ class RankPlace(NamedTuple):
 
 def contract_variables(launch: Sequence[str], place: RankPlace) -> dict[str, str]:
     """Return what the launchers that ``task.launch`` names would set, but for torchrun's variables."""
-    found = (CONTRACTS[name](place).items() for name in launch if name in CONTRACTS)
-    return dict(itertools.chain.from_iterable(found))
-
-
-def tensorflow_variables(place: RankPlace) -> dict[str, str]:
-    """TF_CONFIG, as MultiWorkerMirroredStrategy reads it: every rank is a worker, and the first is the chief."""
-    task = {"type": "worker", "index": place.rank}
-    return {"TF_CONFIG": json.dumps({"cluster": {"worker": list(place.workers)}, "task": task})}
-
-
-def mpi_variables(place: RankPlace) -> dict[str, str]:
-    """The names of Open MPI's launcher, and those that launchers of MPICH and Intel MPI share."""
-    values = {
-        "OMPI_COMM_WORLD_RANK": place.rank,
-        "OMPI_COMM_WORLD_SIZE": place.world_size,
-        "OMPI_COMM_WORLD_LOCAL_RANK": place.local_rank,
-        "OMPI_COMM_WORLD_LOCAL_SIZE": place.local_size,
-        "OMPI_COMM_WORLD_NODE_RANK": place.local_rank,  # among the ranks of the node, as Open MPI has it
-        "PMI_RANK": place.rank,
-        "PMI_SIZE": place.world_size,
-        "MPI_LOCALRANKID": place.local_rank,
-        "MPI_LOCALNRANKS": place.local_size,
-    }
-    return {name: str(value) for name, value in values.items()}
-
-
-def jax_variables(place: RankPlace) -> dict[str, str]:
-    """Return the variables that ``jax.distributed.initialize`` gets: the address it reads by itself."""
-    return {
-        "JAX_COORDINATOR_ADDRESS": place.master,
-        "JAX_NUM_PROCESSES": str(place.world_size),
-        "JAX_PROCESS_ID": str(place.rank),
-    }
-
-
-def horovod_variables(place: RankPlace) -> dict[str, str]:
-    """Return what a script reads beside ``horovod.torch``, which goes by torchrun's variables."""
     size, local_size = place.world_size, place.local_size
-    values = {"RANK": place.rank, "SIZE": size, "LOCAL_RANK": place.local_rank, "LOCAL_SIZE": local_size}
-    return {f"HOROVOD_{name}": str(value) for name, value in values.items()}
-
-
-CONTRACTS: dict[str, Callable[[RankPlace], dict[str, str]]] = {
-    "tensorflow": tensorflow_variables,
-    "mpi": mpi_variables,
-    "jax": jax_variables,
-    "horovod": horovod_variables,
-}
+    contracts: dict[str, dict[str, object]] = {
+        # As MultiWorkerMirroredStrategy reads it: every rank is a worker, and the first is the chief.
+        "tensorflow": {
+            "TF_CONFIG": json.dumps(
+                {"cluster": {"worker": list(place.workers)}, "task": {"type": "worker", "index": place.rank}}
+            )
+        },
+        "mpi": {
+            "OMPI_COMM_WORLD_RANK": place.rank,
+            "OMPI_COMM_WORLD_SIZE": size,
+            "OMPI_COMM_WORLD_LOCAL_RANK": place.local_rank,
+            "OMPI_COMM_WORLD_LOCAL_SIZE": local_size,
+            "OMPI_COMM_WORLD_NODE_RANK": place.local_rank,  # among the ranks of the node, as Open MPI has it
+            "PMI_RANK": place.rank,  # MPICH and Intel MPI share these
+            "PMI_SIZE": size,
+            "MPI_LOCALRANKID": place.local_rank,
+            "MPI_LOCALNRANKS": local_size,
+        },
+        # jax.distributed.initialize reads the address by itself, and gets the others.
+        "jax": {"JAX_COORDINATOR_ADDRESS": place.master, "JAX_NUM_PROCESSES": size, "JAX_PROCESS_ID": place.rank},
+        # Beside horovod.torch, which goes by torchrun's variables.
+        "horovod": {
+            "HOROVOD_RANK": place.rank,
+            "HOROVOD_SIZE": size,
+            "HOROVOD_LOCAL_RANK": place.local_rank,
+            "HOROVOD_LOCAL_SIZE": local_size,
+        },
+    }
+    return {name: str(value) for one in launch for name, value in contracts.get(one, {}).items()}
 
 
 # Plan of states in the node's memory, for the ranks of an attempt.

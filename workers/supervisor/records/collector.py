@@ -118,8 +118,6 @@ class EventFiles:
 
 
 class FollowedFile:
-    """One file and how far it was read."""
-
     def __init__(self, root: Path, name: str, gathering: Gathering, labels: Labels) -> None:
         self._root, self._name = root, name
         self._gathering = gathering
@@ -338,9 +336,7 @@ class Collector(threading.Thread):
 def memory_of(pid: int) -> float | None:
     """Return the process's proportional share of memory: ranks share most pages with the process they came from."""
     try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return float(line.split()[1]) * 1024
-        return float(psutil.Process(pid).memory_info().rss)
-    except (OSError, psutil.Error):
+        found = psutil.Process(pid).memory_full_info()
+    except psutil.Error:
         return None
+    return float(getattr(found, "pss", found.rss))

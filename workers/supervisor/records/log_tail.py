@@ -37,8 +37,6 @@ STATE_EVERY_S = 5.0  # so often a progress bar that does not end its line is sho
 
 
 class LogTail:
-    """A stream of one rank and how far it was read."""
-
     def __init__(self, path: Path, rank: int, stream: Stream, offset: int = 0, rules: RuleWatch | None = None) -> None:
         self.rank, self.stream, self._path, self._rules = rank, stream, path, rules
         self._offset = offset

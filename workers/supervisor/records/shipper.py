@@ -33,8 +33,6 @@ RESEND_PAUSE_S = 5.0
 
 
 class ProducerTail:
-    """One producer's spool and how far it was sent."""
-
     def __init__(self, folder: Path, producer: str, *, after: int) -> None:
         self.producer = producer
         self.reader = SpoolReader(folder, producer, after)

@@ -6,11 +6,10 @@ in a thread beside the training, whose own collectives must keep their order.
 
 import errno
 import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -38,12 +37,8 @@ class PartNote:
     random: RandomState
     stall_s: float
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
     @classmethod
     def of(cls, text: str) -> "PartNote":
-        """Return the note that ``to_json`` has written."""
         return msgspec.json.decode(text, type=prepared(cls))
 
 
@@ -75,7 +70,7 @@ def write_part(
     path = folder / f"rank-{rank}.safetensors"
     tensors = snapshot.stored_in(path.name)
     files = {path.name: _write_hashed(path, snapshot, encryption)} if tensors else {}
-    note, data = _note_path(folder, rank), PartNote(tensors, files, random, stall_s).to_json().encode()
+    note, data = _note_path(folder, rank), encode(PartNote(tensors, files, random, stall_s)).encode()
     if encryption.keyring.encrypts:
         data = encrypted_bytes(encryption.keyring, encryption.context(note.name), data)
     write_whole(note, lambda temporary: temporary.write_bytes(data))

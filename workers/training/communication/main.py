@@ -18,12 +18,10 @@ from trainyard.formats import figures
 from trainyard.planner import Rates
 from trainyard.planner.machines import Link as RateOfLink
 from trainyard.spec import CommunicationSpec
-from workers.training import group as process_group
 from workers.training.communication import exchanges
 from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.exchanges import NUM_WARM_UPS, LinearFit, Points, bus_factor, make_exchange, timed
-from workers.training.group import RankPlace, choose_device, gather_all, num_threads
-from workers.training.measuring.measures import with_unit
+from workers.training.group import RankPlace, gather_all, take_place
 from workers.training.metrics import Metrics, facts_record
 
 NUM_SWEEPS = 15
@@ -35,11 +33,7 @@ ONE_BY_ONE = 16  # up to so many nodes each pair has the network to itself
 def measure(spec: CommunicationSpec, place: RankPlace, metrics: Metrics) -> None:
     """Measure what ``task.operations`` names; report it as series, a table and facts. A collective of all ranks."""
     task = spec.task
-    torch.set_num_threads(num_threads(os.environ, place))
-    device = choose_device(spec.resources.accelerator, place)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    process_group.join(place, device)
+    device = take_place(spec.resources.accelerator, place)
     nodes = gather_all(os.environ.get("TRAINYARD_NODE", f"node-{place.node_rank}"))
     sizes = exchanges.sizes_between(task.smallest_bytes, task.largest_bytes)
     is_first = place.rank == 0
@@ -69,7 +63,6 @@ def measure(spec: CommunicationSpec, place: RankPlace, metrics: Metrics) -> None
 
 
 def log_points(found: Mapping[str, Points], metrics: Metrics) -> None:
-    """Log each operation's points by size, and print a line for each."""
     for operation, points in found.items():
         for size, seconds in points:
             rate = size / seconds * bus_factor(operation, dist.get_world_size())
@@ -201,11 +194,9 @@ def rounds(ranks: list[int]) -> Iterator[list[tuple[int, int]]]:
 
 COLUMNS = ("operation", "from", "to", "bytes", "seconds", "bytes per second")
 MAX_LINKS = 400  # in the facts_of, the slowest first; every one is in the series
-Found = Mapping[str, Sequence[tuple[int, float]]]
 
 
 def log_links(links: Sequence[NodeLink], metrics: Metrics) -> None:
-    """Log every pair: its points by size, and one line in the log for each."""
     for link in links:
         labels = {"from": link.first, "to": link.second}
         for size, seconds in link.points:
@@ -215,7 +206,9 @@ def log_links(links: Sequence[NodeLink], metrics: Metrics) -> None:
         print(f"    send-receive  {words}", flush=True)
 
 
-def facts_of(world: int, nodes: Sequence[str], found: Found, links: Sequence[NodeLink]) -> CommunicationFacts:
+def facts_of(
+    world: int, nodes: Sequence[str], found: Mapping[str, Points], links: Sequence[NodeLink]
+) -> CommunicationFacts:
     """Return what a page shows: the operations with bytes a second on the bus, and the links."""
     slowest_first = sorted(links, key=lambda link: link.fit.bytes_per_s)[:MAX_LINKS]
     return CommunicationFacts(
@@ -241,7 +234,7 @@ def with_links(compute: Rates, lines: Mapping[str, LinearFit], world: int, forke
     return msgspec.structs.replace(compute, forked=forked, links=links, is_measured=True)
 
 
-def rows(found: Found, links: Sequence[NodeLink], world: int) -> Iterator[tuple[Any, ...]]:
+def rows(found: Mapping[str, Points], links: Sequence[NodeLink], world: int) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of the table, under COLUMNS."""
     for operation, points in found.items():
         for size, seconds in points:
@@ -259,4 +252,4 @@ def write_csv(path: Path, table: Iterable[Sequence[Any]]) -> None:
 
 
 def line(seconds: float, bytes_per_s: float) -> str:
-    return f"{1e6 * seconds:10.1f} us  {with_unit(bytes_per_s):>7}B/s"
+    return f"{1e6 * seconds:10.1f} us  {figures.speed(bytes_per_s):>11}"

@@ -5,15 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from workers.training.data.samples import TABLES
 from workers.training.data.sources.files import Files
+from workers.training.data.sources.images import facts_of
 from workers.training.data.storage.cache import Facts
 from workers.training.data.storage.npz_arrays import Array
 from workers.training.data.storage.sample_files import SamplesWriter, Split
 from workers.training.data.tabular.columns import Batch
 from workers.training.data.tabular.table_samples import write_table
+from workers.training.data.tabular.tables import arrow_column
 
 QUANTITIES = ("diabetes",)
 TARGET = "target"
@@ -37,15 +38,8 @@ def _write_digits(folder: Path) -> Facts:
     classes = found.target.astype(np.int64)
     with SamplesWriter(folder, Split(np.bincount(classes).tolist()), (np.uint8, images.shape[1:]), np.int64) as writer:
         writer.append(images, classes, classes)
-    return {
-        **writer.num_rows,
-        "num_rows": len(images),
-        "channels": 1,
-        "image_size": images.shape[-1],
-        "num_classes": 10,
-        "classes": [str(number) for number in range(10)],
-        "digest": _digest(images, classes),
-    }
+    facts = facts_of(writer, images.shape[1:], [str(number) for number in range(10)])
+    return {**facts, "digest": _digest(images, classes)}
 
 
 def _load(name: str) -> Any:
@@ -66,9 +60,8 @@ class _LoadedTable:
 
     def __init__(self, source: str, found: Any) -> None:
         self._source = source
-        self._columns = [pa.array(np.ascontiguousarray(column, np.float64)) for column in found.data.T]
         answers = found.target if source in QUANTITIES else found.target_names[found.target]
-        self._columns.append(pa.array(answers.tolist(), pa.float64() if source in QUANTITIES else pa.string()))
+        self._columns = [arrow_column(column) for column in (*found.data.T, answers)]
         self.names = [*map(str, found.feature_names), TARGET]
 
     def batches(self) -> Any:

@@ -8,8 +8,6 @@ from workers.training.data.sources.files import SUFFIXES, Files, content_digest,
 from workers.training.data.storage.cache import Facts, cached, write_facts
 from workers.training.data.storage.sample_files import Samples, open_samples
 
-__all__ = ["Samples", "load_samples"]
-
 TABLES = {"breast-cancer": "load_breast_cancer", "iris": "load_iris", "wine": "load_wine", "diabetes": "load_diabetes"}
 BUILTIN = ("digits", *TABLES)  # the sets of real data on every node
 VERSION = 2  # of what is in the cache: it changes with the layout, the split and the encoding

@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from trainyard.planner import DataFacts
+from trainyard.planner import DataFacts, model_flops
 from trainyard.spec.sections.tasks import RecipeTask
 from workers.training.recipes import Task
 
@@ -36,10 +36,8 @@ def flops_per_row(spec: RecipeTask, task: Task, num_parameters: int) -> float:
     """Return the FLOPs of one row, forward and backward; where no formula knows the model, 6 for each parameter and
     unit (Kaplan et al. 2020, section 2.1)."""
     try:
-        from trainyard.planner import model_flops
-
         return float(model_flops(spec.model_dump(), data_facts(task)))
-    except (ImportError, KeyError, ValueError) as error:
+    except (KeyError, ValueError) as error:
         logger.debug("FLOPs by the number of parameters: %s", error)
         return 6.0 * num_parameters * task.units_per_row
 

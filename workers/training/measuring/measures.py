@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from trainyard.contract.facts import MeasuredFacts
-from trainyard.formats.figures import RATES
+from trainyard.formats.figures import rate
 from workers.training.measuring import memory
 from workers.training.measuring.collectives import watch
 from workers.training.measuring.flops import peak_flops
@@ -55,7 +55,6 @@ class Measures:
         self._noted_at = -NOTE_PERIOD_S
 
     def begin(self) -> None:
-        """Begin a step."""
         if self._num_steps == 0:
             memory.restart_peak(self._device)  # what loading and drawing the model took is over
         self._sent_before = self._counter.sent_bytes
@@ -145,32 +144,22 @@ class Progress:
     """Prints about NUM_LINES lines over a run's steps, and one after SILENCE_S in any case."""
 
     def __init__(self, steps: int, unit: str) -> None:
-        self.steps = steps
-        self.rate = RATES[unit]
+        self.steps, self.unit = steps, unit
         self.every = max(1, steps // NUM_LINES)
         self.printed_at = time.monotonic()
 
     def stepped(self, step: int, loss: float, learning_rate: float, units_per_second: float) -> None:
         if step in (1, self.steps) or step % self.every == 0 or time.monotonic() - self.printed_at >= SILENCE_S:
-            rate = f"lr {learning_rate:.1e}  {with_unit(units_per_second)} {self.rate}"
-            self._print(f"step {step}/{self.steps}  loss {loss:.3f}  {rate}")
+            pace = f"lr {learning_rate:.1e}  {rate(units_per_second, self.unit)}"
+            self._print(f"step {step}/{self.steps}  loss {loss:.3f}  {pace}")
 
     def validated(self, step: int, found: Mapping[str, float]) -> None:
         words = (f"{name.replace('/', ' ').replace('_', ' ')} {value:.3f}" for name, value in found.items())
         self._print(f"step {step}/{self.steps}  {'  '.join(words)}")
 
     def ended(self, step: int, reason: str) -> None:
-        """Say why there are no more steps."""
         self._print(f"step {step}/{self.steps}  {reason}")
 
     def _print(self, line: str) -> None:
         self.printed_at = time.monotonic()
         print(line, flush=True)
-
-
-def with_unit(number: float) -> str:
-    """Return ``number`` as people say it: 950, 12.4k, 3.1M."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.1f}{unit}"
-    return f"{number:.0f}"

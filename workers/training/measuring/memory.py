@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 import torch
 
 STATM = Path("/proc/self/statm")
@@ -187,7 +188,6 @@ def release(device: torch.device) -> None:
 
 CPU_SHARE = 0.7  # of what is available; the rest is for page cache, checkpoints in memory and everybody else
 GPU_SHARE = 0.9  # of what is free; the rest is for what the allocator cannot fill
-MEMINFO = Path("/proc/meminfo")
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
 
@@ -199,16 +199,8 @@ def share_of_memory(device: torch.device, num_ranks_here: int) -> int:
         free, _ = torch.cuda.mem_get_info(device)
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(GPU_SHARE * (free + unused))
-    available = min([machine_bytes(MEMINFO.read_text()), *cgroup_bytes(OWN_CGROUPS.read_text(), CGROUPS)])
+    available = min([psutil.virtual_memory().available, *cgroup_bytes(OWN_CGROUPS.read_text(), CGROUPS)])
     return int(CPU_SHARE * available / num_ranks_here)
-
-
-def machine_bytes(meminfo: str) -> int:
-    """Return what can be taken without swapping, by the kernel's own estimate."""
-    for line in meminfo.splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    raise ValueError("train.find_batch_size needs MemAvailable in /proc/meminfo, which this system does not have")
 
 
 def cgroup_bytes(own: str, root: Path) -> list[int]:

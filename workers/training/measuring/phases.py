@@ -31,7 +31,6 @@ class Phases:
         self._words = marker.own().words  # for the supervisor
 
     def start(self, name: str) -> None:
-        """Begin a step, in phase ``name``."""
         self._thread = threading.get_ident()
         self._current = name
         self._words[PHASE] = CODES[name]

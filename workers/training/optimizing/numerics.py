@@ -25,7 +25,6 @@ class Precision:
         self._scaler = torch.amp.GradScaler(device.type) if name == "fp16" else None
 
     def autocast(self) -> AbstractContextManager[None]:
-        """Return the context of a forward pass."""
         return nullcontext() if self.dtype is None else torch.autocast(self.device.type, self.dtype)
 
     def scale(self, loss: torch.Tensor) -> torch.Tensor:

@@ -70,18 +70,29 @@ class Shape:
         return 1.0 if self.base_width is None else self.width / self.base_width
 
 
-class Attention(nn.Module):
-    """Causal self-attention. The three projections are apart, so that each can be cut by heads on its own; heads of
-    keys and values are fewer where groups of queries share one."""
+class Projections(nn.Module):
+    """Projections of an attention. They are apart, so that each can be cut by heads on its own; heads of keys and
+    values are fewer where groups of queries share one."""
+
+    def __init__(self, width: int, heads: int, kv_heads: int) -> None:
+        super().__init__()
+        self.head_width = width // heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, kv_heads * self.head_width, bias=False)
+        self.value = nn.Linear(width, kv_heads * self.head_width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def _heads(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, time, heads * head_width) -> (batch, heads, time, head_width)"""
+        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
+
+
+class Attention(Projections):
+    """Causal self-attention."""
 
     def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.head_width = shape.head_width
+        super().__init__(shape.width, shape.heads, shape.num_kv_heads)
         self.score_scale = 1 / math.sqrt(shape.width_ratio)  # beside the root of a head's width
-        self.query = nn.Linear(shape.width, shape.width, bias=False)
-        self.key = nn.Linear(shape.width, shape.num_kv_heads * shape.head_width, bias=False)
-        self.value = nn.Linear(shape.width, shape.num_kv_heads * shape.head_width, bias=False)
-        self.output = nn.Linear(shape.width, shape.width, bias=False)
 
     def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
         """Map (batch, time, width) to the same shape; ``turn`` is what ``rotary_table`` made."""
@@ -97,10 +108,6 @@ class Attention(nn.Module):
         """Return what each query finds in the tokens up to its own. Ranks that share a sequence replace this."""
         key, value = (for_all(one, query.shape[1]) for one in (key, value))
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
-
-    def _heads(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, time, heads * head_width) -> (batch, heads, time, head_width)"""
-        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
 
 
 def for_all(x: torch.Tensor, num_heads: int) -> torch.Tensor:

@@ -32,7 +32,6 @@ class SampleTask(ChainTask):
     def __init__(self, shape: Any, samples: Samples, source: str, seed: int, device: torch.device) -> None:
         self.shape, self.samples, self.source, self.seed, self.device = shape, samples, source, seed, device
         self.measures = ("accuracy",) if samples.classes else ("r2",)
-        self.num_outputs = len(samples.classes) or 1
         self._train_order = EpochOrder(len(samples.train_inputs), seed)
         self._validation_order = EpochOrder(len(samples.validation_inputs), seed)
         self.num_train_rows = len(samples.train_inputs)

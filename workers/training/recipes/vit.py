@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.recipes.gpt import Block
+from workers.training.recipes.gpt import Block, Projections
 from workers.training.recipes.parts import Chain, Norm, initialize, refuse_sizes
 
 
@@ -56,26 +56,14 @@ class Patches(nn.Module):
         return embedded + self.places
 
 
-class Attention(nn.Module):
-    """Self-attention among all patches. The three projections are apart, so that each can be cut by heads."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.head_width = shape.width // shape.heads
-        self.query = nn.Linear(shape.width, shape.width, bias=False)
-        self.key = nn.Linear(shape.width, shape.width, bias=False)
-        self.value = nn.Linear(shape.width, shape.width, bias=False)
-        self.output = nn.Linear(shape.width, shape.width, bias=False)
+class Attention(Projections):
+    """Self-attention among all patches."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (batch, patches, width) to the same shape."""
         query, key, value = (self._heads(one(x)) for one in (self.query, self.key, self.value))
         output: torch.Tensor = self.output(F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
         return output
-
-    def _heads(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, patches, heads * head_width) -> (batch, heads, patches, head_width)"""
-        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
 
 
 class PatchHead(nn.Module):
@@ -97,7 +85,12 @@ class ViT(Chain):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.embedding = Patches(shape)
-        self.layers = nn.ModuleDict({str(index): Block(Attention(shape), shape.width) for index in range(shape.layers)})
+        self.layers = nn.ModuleDict(
+            {
+                str(index): Block(Attention(shape.width, shape.heads, shape.heads), shape.width)
+                for index in range(shape.layers)
+            }
+        )
         self.norm = Norm(shape.width, bias=False)
         self.head = PatchHead(shape.width, shape.outputs)
         zeros = ("attention.output.weight", "mlp.down.weight", "outputs.weight", "outputs.bias")

@@ -76,10 +76,10 @@ def search(
             continue
         if not is_same_mesh(training, manifest):
             continue
-        whole = with_random_states(manifest, RunMemory(Path(plan.folder)), ranks_here(nodes, rank), rank)
+        whole = with_random_states(manifest, plan.memory, ranks_here(nodes, rank), rank)
         if whole is None:  # a rank ended before it had left its own
             continue
-        candidate = Candidate(store.run, mark, RunMemory(Path(plan.folder)).own / mark.name)
+        candidate = Candidate(store.run, mark, plan.memory.own / mark.name)
         refuse_other_model(candidate, whole, parameters)
         if _use(result, candidate, whole, nodes, plan, training, parameters, kind):
             return result
@@ -91,7 +91,7 @@ def _held(plan: ReplicaPlan, fence: int) -> Held | None:
     if plan.restore_above is None:
         return None
     states: dict[Mark, dict[str, int]] = {}
-    memory = RunMemory(Path(plan.folder))
+    memory = plan.memory
     for side in (memory.own, memory.peer):
         for mark in find(side) if plan.folder and side.is_dir() else []:
             is_late = plan.restore_until_step is not None and mark.step > plan.restore_until_step
@@ -113,7 +113,7 @@ def _manifest(plan: ReplicaPlan, mark: Mark, nodes: Sequence[Held], rank: int) -
     text: str | None = None
     problem = ""
     if MANIFEST in nodes[rank].states.get(mark, {}):
-        for folder in RunMemory(Path(plan.folder)).places(mark.name):
+        for folder in plan.memory.places(mark.name):
             try:
                 text = (folder / MANIFEST).read_text()
                 parse_manifest(text)
@@ -213,7 +213,7 @@ def ranks_here(nodes: Sequence[Held], rank: int) -> list[int]:
 def _places(plan: ReplicaPlan, mark: Mark, manifest: Manifest) -> dict[str, Path]:
     """Return where the parts lie that this node has."""
     places: dict[str, Path] = {}
-    for folder in RunMemory(Path(plan.folder)).places(mark.name) if plan.folder else ():
+    for folder in plan.memory.places(mark.name) if plan.folder else ():
         for name in manifest.files:
             if name not in places and (folder / name).is_file():
                 places[name] = folder / name
@@ -246,8 +246,6 @@ def moves_for(keys: Sequence[str], needed: Sequence[set[str]], holders: Mapping[
 
 
 class Move(NamedTuple):
-    """A part goes from one rank to another."""
-
     name: str
     source: int
     to: int
@@ -257,7 +255,7 @@ def carry_out(
     moves: list[Move], plan: ReplicaPlan, mark: Mark, manifest: Manifest, rank: int, device: torch.device
 ) -> str:
     """Send and receive what concerns this rank; return why a part could not be received, empty where all were."""
-    memory, problem = RunMemory(Path(plan.folder)), ""
+    memory, problem = plan.memory, ""
     for move in moves:
         stored = manifest.files[move.name]
         if rank == move.source:

@@ -93,7 +93,7 @@ class LastState:
 
     def __post_init__(self) -> None:
         with suppress(OSError):
-            self._notes = RandomNotes(note_path(RunMemory(Path(self.plan.folder)), self.facts.fence, self.facts.rank))
+            self._notes = RandomNotes(note_path(self.plan.memory, self.facts.fence, self.facts.rank))
 
     def stepped(self, step: int) -> None:
         """Leave this rank's random state, once the points of the step are kept."""
@@ -117,7 +117,7 @@ class LastState:
 
     def keep(self, step: int, pieces: Sequence[TensorPiece], state: TrainingState) -> None:
         """Keep the state behind ``step`` on this node, unless another of its ranks does. Raises OSError and NoRoom."""
-        facts, memory = self.facts, RunMemory(Path(self.plan.folder))
+        facts, memory = self.facts, self.plan.memory
         mark = Mark(facts.fence, step)
         if self._step != step or (memory.own / mark.name).exists():
             return

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from trainyard.spooling.plain_files import write_whole
 from workers.replicas.folders import RunMemory
 from workers.training.checkpoints.manifest import MANIFEST, StoredFile
 from workers.training.checkpoints.snapshot import Snapshot
@@ -96,6 +97,4 @@ def commit(memory: RunMemory, mark: Mark, manifest: str) -> None:
 
 def lay_down(folder: Path, manifest: str) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = folder / f".{MANIFEST}"
-    temporary.write_text(manifest)
-    temporary.rename(folder / MANIFEST)
+    write_whole(folder / MANIFEST, lambda temporary: temporary.write_text(manifest))

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from trainyard.contract.base import WireStruct, decode, encode
 from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
 from trainyard.spec.sections.train import Checkpoint
-from workers.replicas.folders import MemoryFolder, NoRoom, ReplicaPlan, RunMemory
+from workers.replicas.folders import MemoryFolder, NoRoom, ReplicaPlan
 from workers.replicas.sending import MANIFEST, PeerConnection, PeerFailed, StatePart
 from workers.training.checkpoints import manifest as manifests
 from workers.training.checkpoints.manifest import Manifest, StoredFile, TrainingState
@@ -79,7 +79,7 @@ class Replicas:
     _board: "Board" = field(init=False)
 
     def __post_init__(self) -> None:
-        facts, memory, plan = self.facts, self.memory, self.plan
+        facts, memory, plan = self.facts, self.plan.memory, self.plan
         names = [f"rank-{facts.rank}.fence-{facts.fence}.{letter}" for letter in "ab"]
         self._snapshots = [
             MemorySnapshot(facts.device, path=memory.buffers / name, refuse_beyond_limit=refusing(plan))
@@ -88,10 +88,6 @@ class Replicas:
         self._board = Board(f"replicas/{facts.fence}")
         if (peer := plan.peer) is not None:
             self._peer = PeerConnection(peer.node, peer.address, peer.port, attempt=plan.attempt, key=plan.key)
-
-    @property
-    def memory(self) -> RunMemory:
-        return RunMemory(Path(self.plan.folder))
 
     def after_step(
         self,
@@ -131,7 +127,7 @@ class Replicas:
         problem = ""
         try:
             snapshot.withdraw()
-            self.memory.buffers.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.plan.memory.buffers.mkdir(mode=0o700, parents=True, exist_ok=True)
             snapshot.take(pieces())
         except (OSError, NoRoom) as error:
             problem = str(error)
@@ -171,9 +167,9 @@ class Replicas:
         files, problem = {}, ""
         if tensors:
             files[name] = snapshot.digest()
-            snapshot.name_part(taken.mark, self.memory.own / taken.mark.name / name)
+            snapshot.name_part(taken.mark, self.plan.memory.own / taken.mark.name / name)
             problem = self._send(taken.mark, name, [memoryview(snapshot.header), snapshot.data], files[name])
-        note = PartNote(tensors, files, taken.random, taken.stall_s).to_json()
+        note = encode(PartNote(tensors, files, taken.random, taken.stall_s))
         return PartMessage(note=note, peer_problem=problem)
 
     def _send(self, mark: Mark, name: str, pieces: Sequence[memoryview], stored: StoredFile) -> str:
@@ -227,7 +223,7 @@ class Replicas:
             self._report_problem(taken.mark, answer.why)
             return
         if self.keeper:
-            commit(self.memory, taken.mark, answer.manifest)
+            commit(self.plan.memory, taken.mark, answer.manifest)
             data = answer.manifest.encode()
             stored = StoredFile(len(data), hashlib.sha256(data).hexdigest())
             if answer.num_copies > 1 and (problem := self._send(taken.mark, MANIFEST, [memoryview(data)], stored)):
@@ -292,8 +288,7 @@ def answer_name(mark: Mark) -> str:
 
 def refusing(plan: ReplicaPlan) -> Callable[[int, int], None]:
     """Return what raises NoRoom for bytes that do not fit into the node's memory folder."""
-    folder = MemoryFolder(Path(plan.folder), plan.limit_bytes)
-    return lambda num_bytes, freed: folder.refuse_beyond_limit(num_bytes, freed=freed)
+    return MemoryFolder(Path(plan.folder), plan.limit_bytes).refuse_beyond_limit
 
 
 # Messages of ranks to each other on the board while a state goes into memory.

@@ -13,7 +13,7 @@ from contextlib import suppress
 import torch
 import torch.distributed as dist
 
-from trainyard.formats.figures import RATES
+from trainyard.formats.figures import rate
 from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.train import Train
 from workers.training.build import build
@@ -21,7 +21,6 @@ from workers.training.checkpoints.manifest import MANIFEST, Damaged, read_manife
 from workers.training.checkpoints.store import Store
 from workers.training.group import RankPlace, gather_all
 from workers.training.loop import kept_random_state, settle, take_step
-from workers.training.measuring.measures import with_unit
 from workers.training.measuring.memory import PeakMemory, release, share_of_memory
 from workers.training.mesh import Mesh, share_batch
 from workers.training.metrics import Metrics
@@ -49,7 +48,7 @@ class SizeTrial:
     def line(self) -> str:
         if not self.fits:
             return "more than memory holds, or than a step may take"
-        return f"{with_unit(self.units_per_second)} {RATES[self.unit]}, {self.memory_bytes / 2**20:.0f} MiB"
+        return f"{rate(self.units_per_second, self.unit)}, {self.memory_bytes / 2**20:.0f} MiB"
 
 
 Try = Callable[[int], SizeTrial]  # of so many rows in a pass
@@ -186,7 +185,6 @@ class BatchSizeTrials:
         return self._trials[rows]
 
     def close(self) -> None:
-        """Give everything back."""
         self._training.feed.close()
         del self._training
         release(self._device)
@@ -256,7 +254,6 @@ class BatchSizeTrials:
         return found
 
     def _any(self, answer: bool) -> bool:
-        """Return whether a rank says yes."""
         return self._largest(float(answer)) == [1.0]
 
     def _report(self, trial: SizeTrial) -> None:

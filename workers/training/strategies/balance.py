@@ -47,7 +47,6 @@ class Balance:
         return self.share if changed else None
 
     def state(self) -> list[int]:
-        """Return the shares for a checkpoint."""
         return list(self.share.all_sizes)
 
     def load(self, sizes: Sequence[int]) -> bool:

@@ -261,7 +261,6 @@ class PipelinePasses:
 
 
 def make_passes(assembly: Assembly) -> PipelinePasses:
-    """Return the passes of this rank's stage."""
     task, plan, num_cuts = assembly.task, assembly.plan, assembly.mesh.tensor
     assert plan is not None
 

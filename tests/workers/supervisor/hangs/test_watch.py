@@ -110,7 +110,7 @@ class Rank:
     def __init__(self, kind: RankTraits, after_s: float | None = None) -> None:
         self.tracker = Tracker(HangRules(after_s), kind, now=0.0)
         self.now = 0.0
-        self.marks = Marks(0, "", 0, 0, b"")
+        self.marks = Marks(0, "", 0, b"")
 
     def let(self, seconds: float, *, alive: bool = False, stopped: bool = False, **marks: object) -> RankStall | None:
         self.marks = self.marks._replace(**marks)

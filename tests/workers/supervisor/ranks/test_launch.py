@@ -11,6 +11,7 @@ from trainyard.spec import SpecError, parse_spec
 from workers.attempt.folder import AttemptFolder
 from workers.rank_process.spark import SparkCluster
 from workers.sandbox.node import NO_ISOLATION
+from workers.supervisor.ranks.environment import Launch
 from workers.supervisor.ranks.launch import RankPlace, RankStart, contract_variables, plan_rank
 
 PLACE = RankPlace(3, 4, 1, 2, master="10.0.0.1:29500", workers=["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1", "10.0.0.2:2"])
@@ -100,8 +101,7 @@ def test_a_rank_of_spark_finds_the_master_beside_rank_0(tmp_path: Path) -> None:
     folder.create(order)
     folders = dict.fromkeys(("cache", "checkpoints", "temporary"), tmp_path)
     start, go = RankStart("python3"), Go("10.0.0.1", 29500)
-    plan = plan_rank(
-        1, order=order, go=go, folder=folder, **folders, address="10.0.0.2", isolation=NO_ISOLATION, start=start
-    )
+    launch = Launch(order, go, folder, **folders, address="10.0.0.2", isolation=NO_ISOLATION)
+    plan = plan_rank(1, launch, start)
     assert plan.spark == SparkCluster("10.0.0.1", 29500, "10.0.0.2", "key")
     assert not {"RANK", "MASTER_ADDR"} & set(plan.environment)

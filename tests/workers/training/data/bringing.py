@@ -11,7 +11,8 @@ import numpy as np
 from PIL import Image
 
 from trainyard.spec.sections.data import ImageData, TableData
-from workers.training.data.samples import Samples, load_samples
+from workers.training.data.samples import load_samples
+from workers.training.data.storage.sample_files import Samples
 
 
 def write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]], delimiter: str = ",") -> Path:

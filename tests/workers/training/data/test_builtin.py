@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from trainyard.spec.sections.data import ImageData, TableData
-from workers.training.data.samples import Samples, load_samples
+from workers.training.data.samples import load_samples
+from workers.training.data.storage.sample_files import Samples
 
 
 def load(source: str) -> Samples:

@@ -28,7 +28,7 @@ def test_a_model_without_a_formula_takes_6_for_each_parameter_and_unit(monkeypat
     def refuse(*_: Any) -> float:
         raise ValueError("task.recipe is 'own'")
 
-    monkeypatch.setattr("trainyard.planner.model_flops", refuse, raising=False)
+    monkeypatch.setattr("workers.training.measuring.flops.model_flops", refuse)
     spec = recipe_spec()
     task = load_task(spec.task, seed=0, device=torch.device("cpu"))
     assert flops_per_row(spec.task, task, 1000) == 6 * 1000 * 16

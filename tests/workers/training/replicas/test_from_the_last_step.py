@@ -11,6 +11,7 @@ import torch
 
 from tests.workers.training.checkpoints.yard import after
 from tests.workers.training.replicas.memory import NOBODY, MemoryYard, told
+from workers.replicas.folders import RunMemory
 from workers.training.checkpoints.random_state import random_state
 from workers.training.checkpoints.store import Mark
 from workers.training.replicas import last
@@ -58,14 +59,15 @@ def test_ranks_that_are_no_copies_keep_none(changes: dict[str, object], yard: Me
 def test_notes_that_become_dear_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(last, "PROBES", 5)
     monkeypatch.setattr(last, "SHARE", 0.5)
-    plan, facts = SimpleNamespace(folder=str(tmp_path)), SimpleNamespace(fence=1, rank=0, device=torch.device("cpu"))
+    plan = SimpleNamespace(memory=RunMemory(tmp_path))
+    facts = SimpleNamespace(fence=1, rank=0, device=torch.device("cpu"))
     metrics = SimpleNamespace(flush=lambda: True)
     kept = last.LastState(plan, facts, metrics)  # type: ignore[arg-type]
 
     def has_note(step: int) -> bool:
         time.sleep(0.02)  # what a step takes
         kept.stepped(step)
-        return last.RandomNotes.read(last.note_path(last.RunMemory(tmp_path), 1, 0), step) is not None
+        return last.RandomNotes.read(last.note_path(plan.memory, 1, 0), step) is not None
 
     assert all(has_note(step) for step in range(10))
     metrics.flush = lambda: time.sleep(0.1) or True

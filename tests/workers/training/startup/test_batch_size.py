@@ -7,7 +7,7 @@ import pytest
 
 from tests.workers.training.checkpoints.yard import Yard, after
 from tests.workers.training.ranks import Point, series, tiny_spec, train_on
-from workers.training.measuring.memory import cgroup_bytes, machine_bytes
+from workers.training.measuring.memory import cgroup_bytes
 from workers.training.startup import batch_size
 from workers.training.startup.batch_size import SizeTrial, largest_that_fits, quickest, scaled_learning_rate
 
@@ -62,8 +62,7 @@ def test_the_learning_rate_grows_with_the_batch_as_asked(how: str, expected: flo
     assert scaled_learning_rate(0.1, 4.0, how) == pytest.approx(expected)
 
 
-def test_what_is_available_is_read_from_the_kernel_and_from_every_group_with_a_limit(tmp_path: Path) -> None:
-    assert machine_bytes("MemTotal: 9 kB\nMemAvailable:     200 kB\n") == 200 * 1024
+def test_what_is_available_is_read_from_every_group_with_a_limit(tmp_path: Path) -> None:
     inner = tmp_path / "jobs" / "one"
     inner.mkdir(parents=True)
     (inner / "memory.max").write_text("max\n")

@@ -136,8 +136,6 @@ def words(keys: Words, count: int) -> Words:
 
 
 class BatchReader(Protocol):
-    """Reader of a training's batches: a recipe's task."""
-
     def train_batch(self, positions: slice | Rows) -> Batch:
         """Return the samples at these positions, which rise and count from 0 over all epochs, on the task's device."""
 

@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, cast
 
 import msgspec
@@ -278,12 +278,9 @@ def _counts(classes: Sequence[str]) -> DatasetFacts:
 def _some_of_each(classes: Sequence[str]) -> list[int]:
     """Return the places of up to NUM_SHOWN rows, in turn of each class."""
     by_class = grouped((name, index) for index, name in enumerate(classes))
-    names, found = sorted(by_class), list[int]()
-    for turn in range(NUM_SHOWN):
-        found += [by_class[name][turn] for name in names if turn < len(by_class[name])]
-        if len(found) >= NUM_SHOWN:
-            break
-    return found[:NUM_SHOWN]  # whoever has room for fewer still has some of each
+    turns = zip_longest(*(by_class[name] for name in sorted(by_class)))
+    places = (index for turn in turns for index in turn if index is not None)
+    return list(islice(places, NUM_SHOWN))  # whoever has room for fewer still has some of each
 
 
 def _png(values: Array) -> str:

@@ -43,8 +43,10 @@ class Files:
         """The paths below ``root``, with slashes; of a single file its own name."""
         if not self.is_folder:
             return [self.root.name]
-        start = len(f"{self.root}/")
-        return [str(path)[start:] for path in self.paths]
+        return [self._below(path) for path in self.paths]
+
+    def _below(self, path: Path) -> str:
+        return str(path)[len(f"{self.root}/") :]
 
     @cached_property
     def key(self) -> str:
@@ -65,11 +67,7 @@ class Files:
         """Return how messages name one of the files."""
         if not self.is_folder:
             return self.location
-        return f"{self.location.rstrip('/')}/{readable(self._names_by_path[path])}"
-
-    @cached_property
-    def _names_by_path(self) -> dict[Path, str]:
-        return dict(zip(self.paths, self.names, strict=True))
+        return f"{self.location.rstrip('/')}/{readable(self._below(path))}"
 
 
 def readable(name: str) -> str:

@@ -86,7 +86,7 @@ def write_folder(folder: Path, files: Files, size: int) -> Facts:
             rows = numbers[start : start + ROWS_AT_ONCE]
             writer.append(np.stack([next(images) for _ in rows]), rows, rows)
             progress.add(len(rows))
-    return _facts(writer, shape, classes)
+    return facts_of(writer, shape, classes)
 
 
 def _decoded(files: Files, size: int, num_channels: int) -> Iterator[Array]:
@@ -116,7 +116,7 @@ def write_arrays(folder: Path, files: Files) -> Facts:
                 rows: Numbers = numbers[start : start + len(block)].astype(np.int64)
                 writer.append(channels_first(block), rows, rows)
                 start += len(block)
-    return _facts(writer, shape, [str(value) for value in values.tolist()])
+    return facts_of(writer, shape, [str(value) for value in values.tolist()])
 
 
 def open_all_arrays(files: Files) -> tuple[list[tuple[NpzArray, NpzArray]], tuple[int, int, int], Array]:
@@ -176,7 +176,7 @@ def _writer(folder: Path, files: Files, shape: tuple[int, ...], counts: list[int
     return SamplesWriter(folder, Split(counts), (np.uint8, shape), np.int64)
 
 
-def _facts(writer: SamplesWriter, shape: tuple[int, int, int], classes: list[str]) -> Facts:
+def facts_of(writer: SamplesWriter, shape: tuple[int, ...], classes: list[str]) -> Facts:
     return {
         **writer.num_rows,
         "num_rows": sum(writer.num_rows.values()),

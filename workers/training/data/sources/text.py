@@ -7,7 +7,7 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple
 
 from trainyard.spec.sections.data import TextData
 from workers.training.data.problems import DataProblem, NodeDataProblem
@@ -28,25 +28,7 @@ class Piece(NamedTuple):
     text: bytes
 
 
-class TextSource(Protocol):
-    """Source of text."""
-
-    @property
-    def name(self) -> str:
-        """Name of the source for people."""
-
-    @property
-    def key(self) -> str:
-        """Key of its present content, without reading it."""
-
-    @property
-    def size_bytes(self) -> int: ...
-
-    def pieces(self) -> Iterator[Piece]:
-        """Yield all text in pieces of bounded size. Raises DataProblem for what cannot be read."""
-
-
-def open_text(data: TextData) -> TextSource:
+def open_text(data: TextData) -> "TextSource":
     """Return the text that ``task.data`` of a language model names. Raises DataProblem for what is not there."""
     if data.source == "python-stdlib":
         return StandardLibrary(Path(sysconfig.get_path("stdlib")))
@@ -136,8 +118,8 @@ class JsonLines(_OfFiles):
 
     def texts(self) -> Iterator[str]:
         """Yield the text of each line but the empty ones. Raises DataProblem with file and line for what is none."""
-        for path, name in zip(self.files.paths, self.files.names, strict=True):
-            shown = f"{self.name.rstrip('/')}/{name}" if self.files.is_folder else self.name
+        for path in self.files.paths:
+            shown = self.files.name_of(path)
             try:
                 with path.open("rb") as file:
                     for number, line in enumerate(lines(file, shown), start=1):
@@ -145,6 +127,9 @@ class JsonLines(_OfFiles):
                             yield read_line(line, self.field, f"{shown}, line {number}")
             except OSError as error:
                 raise not_readable(path, error) from None
+
+
+TextSource = StandardLibrary | TextFiles | JsonLines
 
 
 def is_validation(name: str) -> bool:

@@ -15,14 +15,11 @@ from workers.training.data.problems import DataProblem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-HEADER_BYTES = 128  # of the version 1.0 of the format, padded: the number of rows is written last, in the same place
+HEADER_BYTES = 128  # NumPy leaves room in it for any number of rows, which is written last, in the same place
 
 
 class NpyWriter(AbstractContextManager["NpyWriter"]):
-    """A ``.npy`` file of rows of ``shape`` (none: numbers), appended in blocks; it is one once it is closed.
-
-    The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
-    """
+    """A ``.npy`` file of rows of ``shape`` (none: numbers), appended in blocks; it is one once it is closed."""
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...] = ()) -> None:
         self.num_rows = 0
@@ -40,13 +37,10 @@ class NpyWriter(AbstractContextManager["NpyWriter"]):
     def close(self) -> None:
         if self._file.closed:
             return
-        about = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.num_rows, *self.shape)}
-        magic = np.lib.format.magic(1, 0)
-        room = HEADER_BYTES - len(magic) - 2
-        text = f"{about!r:<{room - 1}}\n".encode("latin1")
-        assert len(text) == room, text
         self._file.seek(0)
-        self._file.write(magic + room.to_bytes(2, "little") + text)
+        about = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.num_rows, *self.shape)}
+        np.lib.format.write_array_header_1_0(self._file, about)
+        assert self._file.tell() == HEADER_BYTES, about
         self._file.close()
 
     def __exit__(self, *exception: object) -> None:

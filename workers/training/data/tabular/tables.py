@@ -57,14 +57,24 @@ def _open(source: str, files: Files, target: str) -> Table:
     return NpzTable(files, target)
 
 
+class FileTable:
+    """What tables of all kinds of files have in common."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def place(self, path: Path, row: int) -> str:
+        return f"{self._files.name_of(path)}, row {row + 1}"
+
+
 # Tables in NPZ files: ``x`` (rows, features) holds numbers, ``y`` or an array named as the target what is learnt.
 
 
-class NpzTable:
+class NpzTable(FileTable):
     """Its columns are x0, x1, … and the target. All files have as many columns as the first one."""
 
     def __init__(self, files: Files, target: str) -> None:
-        self._files = files
+        super().__init__(files)
         self._arrays = [self._open(path, target) for path in files.paths]
         widths = {inputs.shape[1]: inputs for inputs, _ in self._arrays}
         if len(widths) > 1:
@@ -79,11 +89,8 @@ class NpzTable:
         for inputs, targets in self._arrays:
             at_once, first_row = max(1, min(ROWS_AT_ONCE, 2**22 // max(1, inputs.shape[1]))), 0
             for rows, answers in zip(inputs.blocks(at_once), targets.blocks(at_once), strict=True):
-                yield Batch([*map(_column, rows.T), _column(answers)], inputs.path, first_row, len(rows))
+                yield Batch([*map(arrow_column, rows.T), arrow_column(answers)], inputs.path, first_row, len(rows))
                 first_row += len(rows)
-
-    def place(self, path: Path, row: int) -> str:
-        return f"{self._files.name_of(path)}, row {row + 1}"
 
     def _open(self, path: Path, target: str) -> tuple[NpzArray, NpzArray]:
         name = self._files.name_of(path)
@@ -99,7 +106,7 @@ class NpzTable:
         return inputs, targets
 
 
-def _column(values: Array) -> Any:
+def arrow_column(values: Array) -> Any:
     """Return the values as Arrow's text or float64."""
     if values.dtype.kind == "U":
         return pa.array(values.tolist(), pa.string())
@@ -109,11 +116,11 @@ def _column(values: Array) -> Any:
 # Tables in Parquet files.
 
 
-class ParquetTable:
+class ParquetTable(FileTable):
     """All files have the columns of the first one, in any order. Numbers, truth and times are read as float64."""
 
     def __init__(self, files: Files) -> None:
-        self._files = files
+        super().__init__(files)
         self.names = list(self._open(files.paths[0]).schema_arrow.names)
 
     def count_rows(self) -> int:
@@ -143,9 +150,6 @@ class ParquetTable:
                 here, there = ("numbers", "text") if pa.types.is_floating(column.type) else ("text", "numbers")
                 words = f"and that of {self._files.name_of(self._files.paths[0])} holds {there}: write both alike"
                 raise DataProblem(f"{name}, column {known!r} holds {here}, {words}")
-
-    def place(self, path: Path, row: int) -> str:
-        return f"{self._files.name_of(path)}, row {row + 1}"
 
     def _open(self, path: Path) -> Any:
         try:
@@ -184,11 +188,11 @@ def _alike(column: Any, kind: Any) -> Any:
 # Cells are read as text, block by block: which columns hold numbers is decided by all of their rows, not by the first.
 
 
-class CsvTable:
+class CsvTable(FileTable):
     """All files have the columns of the first one, in any order."""
 
     def __init__(self, files: Files) -> None:
-        self._files = files
+        super().__init__(files)
         self.names = self._header(files.paths[0])
 
     def batches(self) -> Iterator[Batch]:
@@ -212,7 +216,7 @@ class CsvTable:
             for number, (line, _) in enumerate(_records(path)):
                 if number == row + 1:  # the header is the first
                     return f"{self._files.name_of(path)}, line {line}"
-        return f"{self._files.name_of(path)}, row {row + 1}"
+        return super().place(path, row)
 
     def _header(self, path: Path) -> list[str]:
         name = self._files.name_of(path)

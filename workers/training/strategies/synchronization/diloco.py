@@ -18,7 +18,7 @@ import torch
 
 from workers.training.assembly import Assembly
 from workers.training.strategies.synchronization.local_sgd import LocalSGD
-from workers.training.strategies.synchronization.protocol import Flat, parameters_of
+from workers.training.strategies.synchronization.protocol import Flat
 
 VELOCITY = "velocity"
 
@@ -72,7 +72,6 @@ def apply(assembly: Assembly) -> None:
         return
     fields = assembly.parallel.synchronization
     assembly.synchronization = DiLoCo(
-        parameters_of(assembly.optimizer),
         assembly.optimizer,
         assembly.precision,
         assembly.own_loss,

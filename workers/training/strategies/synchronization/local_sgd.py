@@ -12,13 +12,12 @@ follow:
   in the same buffer as the weights.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
-from torch import nn
 
 from workers.training.assembly import Assembly
 from workers.training.measuring.collectives import ring_bytes
@@ -30,7 +29,6 @@ from workers.training.strategies.synchronization.protocol import Flat, OwnLoss, 
 class LocalSGD(Synchronization):
     """A ``Synchronization`` over all ranks of the default group. ``own_loss`` takes the loss from the passes."""
 
-    parameters: Sequence[nn.Parameter]
     optimizer: torch.optim.Optimizer
     precision: Precision
     own_loss: OwnLoss
@@ -38,6 +36,7 @@ class LocalSGD(Synchronization):
     world_size: int
 
     def __post_init__(self) -> None:
+        self.parameters = parameters_of(self.optimizer)
         self._mean = Flat(self.parameters, num_extra=self.every_steps)
         self._losses: list[tuple[int, torch.Tensor]] = []  # of this rank's rows, since the last average
         self._late: dict[int, float] = {}
@@ -113,7 +112,6 @@ def apply(assembly: Assembly) -> None:
     if assembly.synchronization_kind != "local-sgd":
         return
     assembly.synchronization = LocalSGD(
-        parameters_of(assembly.optimizer),
         assembly.optimizer,
         assembly.precision,
         assembly.own_loss,

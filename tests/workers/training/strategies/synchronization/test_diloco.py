@@ -22,7 +22,6 @@ def drop_the_outer_step() -> None:
 def diloco(parameter: nn.Parameter, *, learning_rate: float, momentum: float) -> DiLoCo:
     inner = torch.optim.SGD([parameter], lr=0.0)
     return DiLoCo(
-        [parameter],
         inner,
         Precision("fp32", torch.device("cpu")),
         OwnLoss(1),
