@@ -66,34 +66,30 @@ def _send(head: Notice, now: datetime) -> dict[str, Any]:
     return {"state": "sent", "problem": ""}
 
 
-class Sender:
-    """Makes notices, and has them sent by threads: one for each rule at a time."""
+def notice_clock() -> Clock:
+    """Return what makes notices, and has them sent by threads: one for each rule at a time."""
+    pool, busy = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="notices"), set[str]()
+    states_at = time.monotonic() + SETTLING_S
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="notices")
-        self._busy: set[str] = set()
-        self._states_at = time.monotonic() + SETTLING_S
-
-    def round(self, now: datetime) -> None:
-        while make_of_events(now):
-            pass
-        if time.monotonic() >= self._states_at:
-            self._states_at = time.monotonic() + STATES_EVERY_S
-            make_of_states(now)
-        for rule_id in set(due(now)) - self._busy:
-            self._busy.add(rule_id)
-            self._pool.submit(self._send, rule_id)
-
-    def _send(self, rule_id: str) -> None:
+    def send_one(rule_id: str) -> None:
         try:
             close_old_connections()
             send_of(rule_id, timezone.now())
         except Exception:  # a bug, or a database that is away: the notice waits in its row
             log.exception("notice.failed", rule=rule_id)
         finally:
-            self._busy.discard(rule_id)
+            busy.discard(rule_id)
             connections.close_all()
 
+    def step(now: datetime) -> None:
+        nonlocal states_at
+        while make_of_events(now):
+            pass
+        if time.monotonic() >= states_at:
+            states_at = time.monotonic() + STATES_EVERY_S
+            make_of_states(now)
+        for rule_id in set(due(now)) - busy:
+            busy.add(rule_id)
+            pool.submit(send_one, rule_id)
 
-def notice_clock() -> Clock:
-    return Clock("notices", Sender().round, every_s=EVERY_S, lock_s=LOCK_S)
+    return Clock("notices", step, every_s=EVERY_S, lock_s=LOCK_S)
