@@ -24,6 +24,7 @@ from trainyard.contract.statuses import SWEEP_FINAL
 
 AT_ONCE = 200
 HOUR, DAY, KEPT = timedelta(hours=1), timedelta(days=1), timedelta(days=90)
+WAITING = ("reason_sentence", "created_at")  # of a run: a long queue is not read whole
 GATHER = timedelta(seconds=1)  # runs of one lost node are in one message
 
 
@@ -145,7 +146,8 @@ def _limits(now: datetime) -> Iterator[Signal]:
 def _waits(now: datetime) -> Iterator[Signal]:
     least = min((rule.kinds[K.WAITS] for rule in NoticeRule.objects.filter(kinds__has_key=K.WAITS)), default=None)
     queued = Run.objects.filter(one_of("status", [Status.QUEUED]), ended_at=None, local_id=None)
-    for run in () if least is None else queued.filter(created_at__lte=now - timedelta(minutes=least)):
+    shown = queued.select_related("project").only("project__name", "name", "created_by", "fence", *WAITING)
+    for run in () if least is None else shown.filter(created_at__lte=now - timedelta(minutes=least)):
         number = int((now - run.created_at).total_seconds() // 60)
         yield _of_run(run, f"waits/{run.pk}/{run.fence}", run.reason_sentence, run.created_at, number)
 
