@@ -9,7 +9,7 @@ from django.utils import timezone
 from runs.values.ids import new_id
 
 KEY: dict[str, Any] = {"on_delete": models.CASCADE, "null": True}
-SHORT = {"max_length": 12, "primary_key": True, "serialize": False}
+SHORT: dict[str, Any] = {"max_length": 12, "primary_key": True, "serialize": False}
 
 
 class Migration(migrations.Migration):

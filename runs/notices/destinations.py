@@ -98,8 +98,8 @@ def _mail(notice: Notice, to: str) -> None:
     subject = f"Trainyard: {visible(f'{notice.place}: {notice.what}')[:150]}"
     try:
         EmailMessage(subject, text_of(notice), to=[to], headers=about).send()
-    except (OSError, smtplib.SMTPException) as error:
-        is_final = isinstance(error, smtplib.SMTPRecipientsRefused)
+    except (OSError, ValueError, smtplib.SMTPException) as error:  # ValueError: an address that no header may hold
+        is_final = isinstance(error, ValueError | smtplib.SMTPRecipientsRefused)
         raise NotTaken(f"E-mail does not get away ({type(error).__name__}).", is_final=is_final) from None
 
 

@@ -70,7 +70,8 @@ def datasets_changed() -> None:
 
 def notices_changed(run_ids: Iterable[str]) -> None:
     """Notify pages that somebody has a new notice, all that are no run's and those of these runs; not whom."""
-    _send((OVERVIEW_GROUP, {"type": "notices"}), *((run_group(run_id), {"type": "notices"}) for run_id in run_ids))
+    message: Message = {"type": "notices"}
+    _send((OVERVIEW_GROUP, message), *((run_group(run_id), message) for run_id in run_ids))
 
 
 def sweep_changed(sweep_id: str) -> None:

@@ -188,10 +188,16 @@ def test_chats_get_what_they_read(cast: Cast, receiver: Receiver, where: Where) 
 
 
 def test_mail_goes_to_the_persons_own_address(cast: Cast, mail: Receiver) -> None:
-    cast.owner.email = "owner@example.org"
+    cast.owner.email = "owner@example.org\nBcc: all@example.org"
     cast.owner.save()
     rule, _ = save(cast, Where.EMAIL, "somebody.else@example.org")
-    fail(cast, "first")
+    fail(cast, "before")
+    send_due(timezone.now())
+    assert states(rule) == ["failed"] and not mail.raw
+    rule.notices.all().delete()
+    cast.owner.email = "owner@example.org"
+    cast.owner.save()
+    fail(cast, "first\nline")
     send_due(timezone.now())
     message = message_from_bytes(mail.raw[0])
     assert message["To"] == "owner@example.org" and message["Message-ID"].startswith("<notice-")
