@@ -1,17 +1,21 @@
 """Notices on the page, and the rules of a person and of a project."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.core.exceptions import ValidationError
+from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.debug import sensitive_post_parameters
 
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
-from runs.models import Project
+from runs.models import Notice, Project
 from runs.models.notices import NUMBERS, OF_BELLS, NoticeKind, Where
 from runs.rights.access import Permission, get_project
 from runs.rights.access.operations import own, thing
 
-MOST_SHOWN = 200
+MOST_SHOWN, MOST_TROUBLED = 200, 20
 FRAGMENTS = {"bell": "components/_bell.html", "notices": "people/_notices.html"}
 
 
@@ -51,15 +55,16 @@ def _rules(request: HttpRequest, project: Project | None) -> HttpResponse:
             key = actions.save_notice_rule(actor=person(request), project=project, kinds=kinds, **given)
         except ValidationError as error:
             problems = problems_of(error)
-    rules = list(actions.notice_rules(actor=person(request), project=project).prefetch_related("notices"))
+    troubled = Prefetch("notices", Notice.objects.exclude(problem="")[:MOST_TROUBLED], to_attr="troubled")
+    rules = list(actions.notice_rules(actor=person(request), project=project).prefetch_related(troubled))
     bell = next((rule for rule in rules if rule.where == Where.PAGE), None)
     shown = [(rule, [NoticeKind(kind).label for kind in rule.kinds], Where(rule.where).label) for rule in rules]
-    context = {"project": project, "rules": shown, "places": Where.choices[1:], "problems": problems, "key": key}
-    context |= {"bell": bell, "of_bell": _choices(bell.kinds if bell else OF_BELLS), "typed": typed}
+    context: dict[str, Any] = {"project": project, "rules": shown, "places": Where.choices[1:], "bell": bell}
+    context |= {"problems": problems, "key": key, "of_bell": _choices(bell.kinds if bell else OF_BELLS), "typed": typed}
     context["choices"] = _choices(kinds if problems else OF_BELLS)
     return show(request, "people/notice_rules.html", context, status=422 if problems else 200)
 
 
-def _choices(kinds: dict[str, object]) -> list[tuple[NoticeKind, bool, object]]:
+def _choices(kinds: Mapping[Any, object]) -> list[tuple[NoticeKind, bool, object]]:
     """Return each kind, whether it is chosen, and its number, where it has one."""
     return [(one, one in kinds, (kinds.get(one) or NUMBERS[one]) if one in NUMBERS else "") for one in NoticeKind]

@@ -49,7 +49,12 @@ def test_a_person_chooses_what_the_bell_rings_for_and_adds_mail(cast: Cast) -> N
     assert rules["page"].kinds == {"failed": 0, "waits": 5} and not rules["page"].only_mine
     assert rules["email"].kinds == {"sweep": 0} and rules["email"].only_mine
     mail = rules["email"].pk
-    assert mate.post(f"/notices/rules/{mail}/do/test/").status_code == 302 and rules["email"].notices.count() == 1
+    about = {"since": timezone.now(), "path": "/", "what": "A run failed."}
+    rules["email"].notices.create(cause="failed/1", state="failed", problem="It was refused.", **about)
+    rules["email"].notices.create(cause="failed/2", state="sent", **{**about, "what": "Another one did."})
+    page = text(mate, "/account/notices/")
+    assert "Not sent: A run failed. (It was refused.)" in page and "Another one did." not in page
+    assert mate.post(f"/notices/rules/{mail}/do/test/").status_code == 302 and rules["email"].notices.count() == 3
     for stranger in (cast.owner, cast.outsider):
         assert signed_in(stranger).post(f"/notices/rules/{mail}/do/delete/").status_code == 404
     mate.post(f"/notices/rules/{mail}/do/delete/")
