@@ -49,7 +49,9 @@ def may_get(rule: NoticeRule, project_id: str | None, cluster_id: str | None) ->
 
 def make_bells(user_ids: Iterable[int | None]) -> None:
     """See that each of these people has a bell, which rings for their own runs at first."""
-    people = User.objects.filter(pk__in=user_ids, service_of=None).exclude(notice_rules__where=Where.PAGE)
+    people = User.objects.filter(pk__in=[pk for pk in user_ids if pk], service_of=None).exclude(
+        notice_rules__where=Where.PAGE
+    )
     bells = [NoticeRule(owner=one, where=Where.PAGE, kinds=OF_BELLS, only_mine=True) for one in people]
     NoticeRule.objects.bulk_create(bells, ignore_conflicts=True)
 
