@@ -78,6 +78,7 @@ THREADS = {
     "Listener": "runs.life.reconcile.clock.Hints",  # receives the hints of supervisors with a new report
     "ProviderChecks": "runs.people.identity.checking.check_clock",  # asks whether people may stay signed in
     "Privacy": "runs.privacy.clock.privacy_clock",  # makes exports, applies retention, measures what projects store
+    "Notices": "runs.notices.sending.notice_clock",  # makes notices, and sends them
     "AuditToCollector": "runs.rights.audit.otlp.otlp_clock",  # sends rows of the audit, where AUDIT_OTLP is set
 }
 STEPS = [type(name, (ThreadStep,), {"made_by": made_by}) for name, made_by in THREADS.items()]

@@ -244,6 +244,16 @@ STORAGES = {
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 
+# --- E-mail, for notices
+
+EMAIL_HOST = os.environ.get("EMAIL_HOST", "")  # "": none is sent
+EMAIL_PORT = int(os.environ.get("EMAIL_PORT", "25"))
+EMAIL_HOST_USER = os.environ.get("EMAIL_USER", "")
+EMAIL_HOST_PASSWORD = os.environ.get("EMAIL_PASSWORD", "")
+EMAIL_USE_TLS, EMAIL_USE_SSL = (os.environ.get("EMAIL_TLS", "") == one for one in ("starttls", "tls"))
+DEFAULT_FROM_EMAIL = os.environ.get("EMAIL_FROM", "trainyard@localhost")
+EMAIL_TIMEOUT = 10
+
 # --- The rest
 
 TIME_ZONE = "UTC"

@@ -13,6 +13,7 @@ ICONS = {
     "alert": "alert-triangle",
     "apps": "app-window",
     "archive": "archive",
+    "bell": "bell",
     "arrow-down": "arrow-down",
     "arrow-left": "arrow-left",
     "arrow-right": "arrow-right",

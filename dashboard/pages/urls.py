@@ -18,7 +18,7 @@ from dashboard.pages.datasets import views as datasets
 from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.people import data as project_data
-from dashboard.pages.people import rights, secrets
+from dashboard.pages.people import notices, rights, secrets
 from dashboard.pages.people import views as people
 from dashboard.pages.reports import views as reports
 from dashboard.pages.run import apps, checkpoints
@@ -102,6 +102,7 @@ urlpatterns = [
     route("people/persons/<int:person_id>/", account.of_person, "person"),
     route("people/persons/<int:person_id>/export/", account.export_of_person, "export-person"),
     route("people/persons/<int:person_id>/erase/", account.erase_person, "erase-person"),
+    route("people/<slug:project_id>/notices/", notices.project_rules, "project-notices"),
     route("people/<slug:project_id>/data/", project_data.data, "project-data"),
     route("people/<slug:project_id>/data/retention/", project_data.retention, "set-retention"),
     route("people/<slug:project_id>/data/regions/", project_data.regions, "set-regions"),
@@ -131,6 +132,9 @@ urlpatterns = [
     route("usage/", usage.usage, "usage"),
     route("compliance/", audit.compliance, "compliance"),
     route("account/", account.account, "account"),
+    route("account/notices/", notices.own_rules, "own-notices"),
+    route("notices/", notices.notices, "notices"),
+    route("notices/rules/<slug:rule_id>/do/<slug:verb>/", notices.do_rule, "do-notice-rule"),
     route("account/data/", account.personal_data, "personal-data"),
     route("account/data/export/", account.export, "export-own-data"),
     route("account/data/erase/", account.erase, "erase-me"),

@@ -14,6 +14,7 @@ from runs.api.people import (
     audit,
     git_keys,
     groups,
+    notices,
     personal_data,
     project_data,
     projects,
@@ -65,7 +66,7 @@ for module in (
     points, files, uploads, jobs, exchange, figures, sweeps, populations, datasets, clusters, queue, nodes,
     authorities,
     preflights, projects, project_data, personal_data, git_keys, secrets, audit, node_secrets, workspaces, tokens,
-    groups, roles, service_accounts, share, bundles, health, reports, events,
+    groups, notices, roles, service_accounts, share, bundles, health, reports, events,
 ):  # fmt: skip
     api.add_router("", module.router, auth=NOT_SET)
 

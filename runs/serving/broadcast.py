@@ -68,6 +68,12 @@ def datasets_changed() -> None:
     _send((OVERVIEW_GROUP, {"type": "datasets"}))
 
 
+def notices_changed(run_ids: Iterable[str]) -> None:
+    """Notify pages that somebody has a new notice, all that are no run's and those of these runs; not whom."""
+    message: Message = {"type": "notices"}
+    _send((OVERVIEW_GROUP, message), *((run_group(run_id), message) for run_id in run_ids))
+
+
 def sweep_changed(sweep_id: str) -> None:
     """Say that the sweep or one of its trials changed, to the overview: pages of sweeps read it again."""
     _send((OVERVIEW_GROUP, {"type": "sweep", "sweep": sweep_id}))

@@ -30,11 +30,13 @@ def url_problem(url: str) -> str:
     return f"{url} {problem}" if problem else ""
 
 
-def address_problem(address: Address, what: str = "data is", whose: str = "the node") -> str:
-    """Return why nothing is fetched from the address; empty where it is."""
-    if not any(map(_is_inside, (address, *_embedded(address)))) or _is_allowed(address):
+def address_problem(
+    address: Address, what: str = "data is fetched from", whose: str = "the node", hosts: str = HOSTS
+) -> str:
+    """Return why the address is not connected to; empty where it is. ``hosts``: the setting that allows it."""
+    if not any(map(_is_inside, (address, *_embedded(address)))) or _is_allowed(address, hosts):
         return ""
-    words = f"{what} fetched from there where {HOSTS} of {whose} names it"
+    words = f"{what} there where {hosts} of {whose} names it"
     return f"leads to {address}, which is an address of this machine or of its own network: {words}"
 
 
@@ -56,9 +58,9 @@ def _embedded(address: Address) -> list[Address]:
     return [one for one in found if one is not None]
 
 
-def _is_allowed(address: Address) -> bool:
+def _is_allowed(address: Address, hosts: str) -> bool:
     same = {address, *_embedded(address)}
-    for word in os.environ.get(HOSTS, "").replace(",", " ").split():
+    for word in os.environ.get(hosts, "").replace(",", " ").split():
         try:
             networks: list[Network] = [ipaddress.ip_network(word, strict=False)]
         except ValueError:

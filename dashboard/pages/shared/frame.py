@@ -18,7 +18,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from runs.actions import Refused
+from runs.actions import Refused, visible_notices
 from runs.models import User
 from runs.presenting import server_state
 from runs.presenting.audit_rows import can_read_audit
@@ -128,6 +128,7 @@ def show(
         "me_links": partial(me_links, request),  # drawn, and so asked for, with whole pages alone
         "server_sentences": server_state.known().sentences,
         "red_controls": compliance.alarms if getattr(request.user, "is_superuser", False) else (),  # asked for likewise
+        "num_unread": partial(num_unread, request),
         "theme": theme if theme in THEMES else "",
         "rail": "folded" if request.COOKIES.get("rail") == "folded" else "",
         "is_script": is_script(request),
@@ -135,6 +136,12 @@ def show(
     response = render(request, template, {**frame, **(context or {})}, status=status)
     response["Cache-Control"] = "no-store"
     return response
+
+
+def num_unread(request: HttpRequest) -> int:
+    """Up to 100: counting all would read the runs of each."""
+    user = request.user
+    return len(visible_notices(user).filter(state="unread").values("pk")[:100]) if isinstance(user, User) else 0
 
 
 def me_links(request: HttpRequest) -> tuple[dict[str, str], ...]:

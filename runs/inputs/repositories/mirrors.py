@@ -217,7 +217,7 @@ def allowed_address(url: str, place: RepositoryAddress) -> str:
         raise RepositoryProblem("git", why) from None
     addresses = list(dict.fromkeys(str(one[4][0]).partition("%")[0] for one in found))
     for address in addresses:
-        if problem := address_problem(ipaddress.ip_address(address), "code is", "the server"):
+        if problem := address_problem(ipaddress.ip_address(address), "code is fetched from", "the server"):
             raise RepositoryProblem("git", f"{url} {problem}")
     if place.scheme == "http" and any(ipaddress.ip_address(address).is_global for address in addresses):
         raise RepositoryProblem("git", f"{url} would be fetched without encryption over the internet: write https://")

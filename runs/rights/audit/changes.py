@@ -18,7 +18,7 @@ from runs.rights.audit.facts import Values, current_act
 MACHINERY = frozenset(
     ("auditentry", "audithead", "event", "heldslot", "idempotencykey", "workspace", "runtime", "attempt", "placement",
      "allocation", "preflight", "gonerun", "runcode", "secretuse", "secretversion", "startterms", "dependency",
-     "reportversion", "reportcomment")
+     "reportversion", "reportcomment", "newevent", "notice")
 )  # fmt: skip
 OURS = "runs"
 SECRET = re.compile(r"password|secret|key$|digest|locked|cipher|wrapped|seed|recovery", re.IGNORECASE)

@@ -1,5 +1,5 @@
 """Secrets that lie in rows of other things, each as one text: an envelope as JSON. Git keys, secrets of clusters,
-second factors, and what identity providers gave for sessions. Envelopes are closed and opened here."""
+second factors, destinations of notices, what identity providers gave. Envelopes are closed and opened here."""
 
 import base64
 import secrets
@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.db import transaction
 
-from runs.models import Cluster, GitKey, ProviderSession
+from runs.models import Cluster, GitKey, NoticeRule, ProviderSession
 from runs.rights.secrets.key_stores import KeyProblem, KeyStore
 from runs.rights.secrets.keys import key_store
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
@@ -56,6 +56,10 @@ def provider_place(provider_id: str, subject: str) -> str:
     return f"provider-session/{provider_id}/{subject}"
 
 
+def notice_place(rule_id: str) -> str:
+    return f"notice-rule/{rule_id}"
+
+
 def seal_text(place: str, value: str) -> str:
     """Encrypt the value for its place. Raises KeyProblem."""
     return encode(close_envelope(key_store(), place, value))
@@ -90,6 +94,8 @@ def _stored_texts() -> Iterator[StoredText]:
     for session in ProviderSession.objects.exclude(locked=""):
         place = provider_place(session.provider, session.subject)
         yield StoredText(place, session.locked, _replacing(ProviderSession, session))
+    for rule in NoticeRule.objects.exclude(locked=""):
+        yield StoredText(notice_place(rule.pk), rule.locked, _replacing(NoticeRule, rule))
     for cluster in Cluster.objects.exclude(secrets={}):
         for name, text in cluster.secrets.items():
             replace = _replacing_in(Cluster, cluster.pk, "secrets", name, text)

@@ -1,0 +1,70 @@
+"""Notices on the page, and the rules of a person and of a project."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db.models import Prefetch
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.debug import sensitive_post_parameters
+
+from dashboard.pages.shared.frame import answer, page, person, problems_of, show
+from runs import actions
+from runs.models import Notice, Project
+from runs.models.notices import NUMBERS, OF_BELLS, NoticeKind, Where
+from runs.rights.access import Permission, get_project
+from runs.rights.access.operations import own, thing
+
+MOST_SHOWN, MOST_TROUBLED = 200, 20
+FRAGMENTS = {"bell": "components/_bell.html", "notices": "people/_notices.html"}
+
+
+@page(get=own(Permission.ACCOUNT_READ), post=own(Permission.ACCOUNT_MANAGE))
+def notices(request: HttpRequest) -> HttpResponse:
+    if request.method == "POST":
+        num = actions.read_notices(actor=person(request), notice_id=request.POST.get("notice", ""))
+        return answer(request, f"Marked {num} as read.", home="notices")
+    rows = actions.visible_notices(person(request))[:MOST_SHOWN]
+    return show(request, "people/notices.html", {"notices": rows}, fragments=FRAGMENTS)
+
+
+@page(get=own(Permission.ACCOUNT_READ), post=own(Permission.ACCOUNT_MANAGE))
+@sensitive_post_parameters("destination")
+def own_rules(request: HttpRequest) -> HttpResponse:
+    return _rules(request, None)
+
+
+@page(get=thing(Permission.OWNERS_MANAGE), post=thing(Permission.OWNERS_MANAGE))
+@sensitive_post_parameters("destination")
+def project_rules(request: HttpRequest, project_id: str) -> HttpResponse:
+    return _rules(request, get_project(request, project_id))
+
+
+@page(post=own(Permission.ACCOUNT_MANAGE))
+def do_rule(request: HttpRequest, rule_id: str, verb: str) -> HttpResponse:
+    return answer(request, actions.do_notice_rule(actor=person(request), rule_id=rule_id, verb=verb), home="notices")
+
+
+def _rules(request: HttpRequest, project: Project | None) -> HttpResponse:
+    """Show the rules; make one of what was typed."""
+    typed, problems, key = request.POST, {}, ""
+    kinds = {kind: typed.get(f"number-{kind}", "") for kind in typed.getlist("kind")}
+    if request.method == "POST":
+        given = {name: typed.get(name, "") for name in ("where", "destination", "only_mine")}
+        try:
+            key = actions.save_notice_rule(actor=person(request), project=project, kinds=kinds, **given)
+        except ValidationError as error:
+            problems = problems_of(error)
+    troubled = Prefetch("notices", Notice.objects.exclude(problem="")[:MOST_TROUBLED], to_attr="troubled")
+    rules = list(actions.notice_rules(actor=person(request), project=project).prefetch_related(troubled))
+    bell = next((rule for rule in rules if rule.where == Where.PAGE), None)
+    shown = [(rule, [NoticeKind(kind).label for kind in rule.kinds], Where(rule.where).label) for rule in rules]
+    context: dict[str, Any] = {"project": project, "rules": shown, "places": Where.choices[1:], "bell": bell}
+    context |= {"problems": problems, "key": key, "of_bell": _choices(bell.kinds if bell else OF_BELLS), "typed": typed}
+    context["choices"] = _choices(kinds if problems else OF_BELLS)
+    return show(request, "people/notice_rules.html", context, status=422 if problems else 200)
+
+
+def _choices(kinds: Mapping[Any, object]) -> list[tuple[NoticeKind, bool, object]]:
+    """Return each kind, whether it is chosen, and its number, where it has one."""
+    return [(one, one in kinds, (kinds.get(one) or NUMBERS[one]) if one in NUMBERS else "") for one in NoticeKind]

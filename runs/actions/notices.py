@@ -1,0 +1,85 @@
+"""Rules of notices, by whoever they are of, and one's own notices."""
+
+from collections.abc import Mapping
+
+from django.core.exceptions import ValidationError
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from runs.models import Notice, NoticeRule, Project, User
+from runs.models.notices import NUMBERS, NoticeKind, Where
+from runs.notices.destinations import checked
+from runs.notices.making import make_bells
+from runs.rights.access import NotFound, Permission, require, visible_clusters, visible_projects
+from runs.rights.secrets.sealed import notice_place, seal_text
+from runs.values.ids import new_id
+
+MOST_RULES, MOST = 20, 100_000
+
+
+def visible_notices(user: User) -> QuerySet[Notice]:
+    """Return the notices on the person's page, of what they may still see."""
+    projects, found = visible_projects(user), Notice.objects.filter(rule__owner=user, rule__where=Where.PAGE)
+    if not user.is_superuser or user.token is not None:
+        found = found.filter(Q(run=None) | Q(run__project__in=projects), Q(project=None) | Q(project__in=projects))
+    return found.filter(Q(cluster=None) | Q(cluster__in=visible_clusters(user)))
+
+
+def read_notices(*, actor: User, notice_id: str = "") -> int:
+    """Mark the notice as read, or all; return how many were not."""
+    unread = visible_notices(actor).filter(state="unread")
+    return (unread.filter(pk=notice_id) if notice_id.isdecimal() else unread).update(state="read")
+
+
+def notice_rules(*, actor: User, project: Project | None) -> QuerySet[NoticeRule]:
+    """Return the person's own rules, of which the bell is always one, or the project's, for its owners."""
+    if project is not None:
+        require(actor, project, Permission.OWNERS_MANAGE)
+        return project.notice_rules.all()
+    make_bells([actor.pk])
+    return actor.notice_rules.all()
+
+
+def save_notice_rule(
+    *, actor: User, project: Project | None, where: str, kinds: Mapping[str, str], only_mine: str, destination: str
+) -> str:
+    """Make a rule, or change what the person's bell rings for. Return the key by which a webhook is signed, which is
+    shown this once. Raises ValidationError."""
+    rules = notice_rules(actor=actor, project=project)
+    numbers = {kind: str(kinds[kind] or NUMBERS.get(NoticeKind(kind), 0)) for kind in kinds if kind in NoticeKind}
+    for kind, number in kinds.items():
+        if not (text := numbers.get(kind, "")).isdecimal() or int(text[:9]) > MOST:
+            raise ValidationError({"kinds": f"There is no kind of notice {kind!r} with the number {number!r}."})
+    if where not in Where or (project is not None and where == Where.PAGE):
+        raise ValidationError({"where": f"It must be a place such as webhook, not {where!r}."})
+    is_bell = where == Where.PAGE
+    if not is_bell and len(rules) >= MOST_RULES:
+        raise ValidationError({"where": f"There are {MOST_RULES} rules already: delete one."})
+    try:
+        text, shown = checked(where, destination.strip(), is_person=project is None)
+    except ValidationError as error:
+        raise ValidationError({"destination": error.messages}) from None
+    rule = rules.get(where=where) if is_bell else NoticeRule(where=where, project=project)
+    rule.owner = actor if project is None else None
+    rule.kinds, rule.only_mine = {kind: int(text) for kind, text in numbers.items()}, bool(only_mine)
+    rule.locked, rule.shown = seal_text(notice_place(rule.pk), text) if text else "", shown
+    rule.save()
+    return text.partition("\n")[2] if where == Where.WEBHOOK else ""
+
+
+def do_notice_rule(*, actor: User, rule_id: str, verb: str) -> str:
+    """Delete the rule, send again what failed, or send a test. Return what was done."""
+    rule = NoticeRule.objects.filter(pk=rule_id).select_related("project").first()
+    if rule is None or not notice_rules(actor=actor, project=rule.project).filter(pk=rule_id).exists():
+        raise NotFound(f"There is no rule {rule_id!r} of yours.")
+    now = timezone.now()
+    if verb == "delete":
+        rule.delete()
+        return "Deleted the rule, with its notices."
+    if verb == "again":
+        num = rule.notices.filter(state="failed").update(state="waiting", tries=0, next_at=now)
+        return f"{num} of its notices are sent again."
+    about = {"what": "This is a test: notices of this rule get here.", "place": "Trainyard", "path": "/notices/"}
+    state = "unread" if rule.where == Where.PAGE else "waiting"
+    rule.notices.create(cause=f"test/{new_id()}", since=now, state=state, **about)
+    return "A test is on its way."

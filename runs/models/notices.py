@@ -1,0 +1,134 @@
+"""Notices: rules that say who gets which and where, and each notice with what came of sending it."""
+
+from typing import Any
+
+from django.db import models
+from django.db.models import Q, TextChoices
+from django.db.models.signals import post_save
+from django.dispatch import receiver
+from django.utils import timezone
+
+from runs.models.attempts import Event
+from runs.models.clusters import Cluster
+from runs.models.people import Project, User
+from runs.models.runs import Run
+from runs.values.ids import new_id
+from runs.values.status import Status
+
+
+class Where(TextChoices):
+    PAGE = "page", "The bell"
+    EMAIL = "email", "E-mail"
+    WEBHOOK = "webhook", "Webhook"
+    SLACK = "slack", "Slack"
+    TEAMS = "teams", "Microsoft Teams"
+    DISCORD = "discord", "Discord"
+
+
+class NoticeKind(TextChoices):
+    FAILED = "failed", "A run failed for good"
+    LOST = "lost", "A run is lost: its nodes are out of contact"
+    RESTARTS = "restarts", "A run was restarted several times within an hour"
+    STALLED = "stalled", "A run stands still"
+    STRAGGLER = "straggler", "A rank slows the others down"
+    IDLE = "idle", "A run hardly uses its accelerators"
+    WAITS = "waits", "A run waits for many minutes"
+    METRIC = "metric", "A rule on a metric was broken"
+    LOG = "log", "A rule about log lines found one"
+    SWEEP = "sweep", "A sweep ended"
+    LIMITS = "limits", "A limit, a budget or the storage of a project is used to 80 %"
+    NODE = "node", "A node is out of contact"
+    PREFLIGHT = "preflight", "A node failed its checks"
+
+
+K = NoticeKind
+NUMBERS = {K.RESTARTS: 3, K.WAITS: 30}  # at first: restarts within an hour, minutes
+OF_BELLS = {
+    K.FAILED: 0,
+    K.LOST: 0,
+    K.RESTARTS: 3,
+    K.STALLED: 0,
+    K.IDLE: 0,
+    K.METRIC: 0,
+    K.LOG: 0,
+    K.SWEEP: 0,
+}  # at first
+OF_EVENTS = {"restarting": K.RESTARTS, "hang-found": K.STALLED, "straggler": K.STRAGGLER, "idle": K.IDLE,
+             "metric-alarm": K.METRIC}  # fmt: skip
+
+
+class NewEvent(models.Model):
+    """An event of which notices are still to be made. It is written with the event, so that none is missed."""
+
+    event = models.OneToOneField(Event, on_delete=models.CASCADE, primary_key=True, related_name="+")
+
+    def __str__(self) -> str:
+        return f"new: {self.event_id}"
+
+
+@receiver(post_save, sender=Event, dispatch_uid="new-event")
+def keep_new(instance: Event, created: bool, **_: Any) -> None:
+    if created and kind_of(instance):
+        NewEvent.objects.create(event=instance)
+
+
+def kind_of(event: Event) -> NoticeKind | None:
+    """Return the kind of notice that the event may be; None for most."""
+    if event.code == "log-rule":
+        return None if event.data.get("action") == "label" else K.LOG
+    by_status = {Status.FAILED: K.FAILED, Status.LOST: K.LOST}.get(event.data.get("to", ""))
+    return by_status or OF_EVENTS.get(event.code)
+
+
+class NoticeRule(models.Model):
+    """Kinds of notices that one place gets, of a person or of a project."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    owner = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="notice_rules")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, related_name="notice_rules")
+    where = models.CharField(max_length=10)
+    kinds = models.JSONField(default=dict)  # each with its number: see NUMBERS
+    only_mine = models.BooleanField(default=False)  # of runs and sweeps those that the person launched
+    locked = models.TextField(blank=True)  # the destination, sealed: see runs.notices.destinations
+    shown = models.CharField(max_length=255, blank=True)  # what may be shown of it
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("created_at",)
+        constraints = (
+            models.UniqueConstraint(fields=("owner",), condition=Q(where="page"), name="one_bell_per_person"),
+        )
+
+    def __str__(self) -> str:
+        return f"{Where(self.where).label} of {self.owner or self.project}"
+
+
+class Notice(models.Model):
+    """One message for one cause, by one rule. Those of a rule are sent in the order of their keys."""
+
+    rule = models.ForeignKey(NoticeRule, on_delete=models.CASCADE, related_name="notices")
+    cause = models.CharField(max_length=300)  # begins with the kind
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, related_name="+")
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, null=True, related_name="+")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="+")
+    what = models.TextField()
+    place = models.CharField(max_length=300)
+    since = models.DateTimeField()
+    path = models.CharField(max_length=200)  # of the page to open
+    count = models.PositiveIntegerField(default=1)  # how often it came, or how many runs it is about
+    state = models.CharField(max_length=8, default="waiting")  # or sent, failed; on the page unread, read
+    tries = models.PositiveIntegerField(default=0)
+    next_at = models.DateTimeField(default=timezone.now)  # when it is tried again, while it waits
+    problem = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = (models.UniqueConstraint(fields=("rule", "cause"), name="one_notice_per_cause"),)
+        indexes = (models.Index(fields=("state", "rule", "id"), name="notice_by_state"),)
+
+    def __str__(self) -> str:
+        return self.what
+
+    @property
+    def kind(self) -> str:
+        return self.cause.partition("/")[0]

@@ -1,0 +1,141 @@
+"""Places outside to which notices are sent: what is accepted as one, and how each gets a notice.
+
+A webhook is a secret: it is kept sealed, and of it only the host is shown. Its address is looked at before it is
+connected to, and it is that address that is connected to, whatever the name means by then. No redirect is followed.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import smtplib
+import socket
+from collections.abc import Callable
+from datetime import datetime
+from html import escape
+
+import httpx
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.mail import EmailMessage
+from django.core.validators import validate_email
+
+from runs.models import Notice
+from runs.models.notices import Where
+from runs.presenting.stamps import stamp
+from runs.rights.secrets.sealed import notice_place, open_text
+from trainyard.contract.base import JsonObject, encode
+from trainyard.formats.addresses import address_problem
+from trainyard.formats.names import visible
+from trainyard.rest.http_clients import direct_client
+
+TIMEOUT_S = 10.0
+AGAIN_LATER = (408, 425, 429)
+CARD = "application/vnd.microsoft.card.adaptive"
+CHATS: dict[str, Callable[[str], JsonObject]] = {  # the body that each service takes
+    Where.SLACK: lambda text: {"text": escape(text, quote=False)},
+    Where.DISCORD: lambda text: {"content": text[:2000], "allowed_mentions": {"parse": []}},
+    Where.TEAMS: lambda text: {"type": "message", "attachments": [{"contentType": CARD, "content": {
+        "type": "AdaptiveCard", "version": "1.4", "body": [{"type": "TextBlock", "text": text, "wrap": True}]}}]},
+}  # fmt: skip
+
+
+class NotTaken(Exception):
+    """The destination did not take the notice: its words hold no secret. ``is_final``: it is not tried again."""
+
+    def __init__(self, sentence: str, *, is_final: bool = False) -> None:
+        super().__init__(sentence)
+        self.is_final = is_final
+
+
+def checked(where: str, text: str, *, is_person: bool) -> tuple[str, str]:
+    """Return what is sealed of a destination, and what is shown of it. Raises ValidationError, without the text."""
+    if where == Where.PAGE or (where == Where.EMAIL and is_person):
+        return "", ""
+    if where == Where.EMAIL:
+        validate_email(text)
+        return text, text
+    try:
+        return f"{text}\n{secrets.token_urlsafe(32)}", _pinned(text)[0].host
+    except NotTaken as error:
+        raise ValidationError(str(error)) from None
+
+
+def text_of(notice: Notice) -> str:
+    """Say what, where, since when, how often, and where to look."""
+    more = f"\nThere are {notice.count} with the same cause." if notice.count > 1 else ""
+    since = f"{notice.since:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{notice.what}\nWhere: {notice.place}\nSince: {since}{more}\n{settings.PUBLIC_URL}{notice.path}"
+
+
+def document_of(notice: Notice) -> JsonObject:
+    """Return the notice for programs. ``id`` is the same however often it is sent."""
+    return {
+        "id": notice.pk, "kind": notice.kind, "what": notice.what, "where": notice.place, "count": notice.count,
+        "since": stamp(notice.since), "url": settings.PUBLIC_URL + notice.path, "run": notice.run_id,
+    }  # fmt: skip
+
+
+def send(notice: Notice, now: datetime) -> None:
+    """Send it once. Raises NotTaken, and KeyProblem where the destination does not open."""
+    rule = notice.rule
+    text = open_text(notice_place(rule.pk), rule.locked) if rule.locked else rule.owner.email if rule.owner else ""
+    if rule.where == Where.EMAIL:
+        return _mail(notice, text)
+    url, _, key = text.partition("\n")
+    body = encode(CHATS[rule.where](text_of(notice)) if rule.where in CHATS else document_of(notice))
+    moment = f"{now.timestamp():.0f}"
+    signature = hmac.new(key.encode(), f"{moment}.{body}".encode(), hashlib.sha256).hexdigest()
+    signed = {"Trainyard-Timestamp": moment, "Trainyard-Signature": f"sha256={signature}"}
+    return _post(url, body, {} if rule.where in CHATS else signed)
+
+
+def _mail(notice: Notice, to: str) -> None:
+    if not settings.EMAIL_HOST or not to:
+        words = "The person has no address of e-mail." if settings.EMAIL_HOST else "The server has no EMAIL_HOST."
+        raise NotTaken(words, is_final=True)
+    about = {"Message-ID": f"<notice-{notice.pk}@{httpx.URL(settings.PUBLIC_URL).host}>"}
+    subject = f"Trainyard: {visible(f'{notice.place}: {notice.what}')[:150]}"
+    try:
+        EmailMessage(subject, text_of(notice), to=[to], headers=about).send()
+    except (OSError, ValueError, smtplib.SMTPException) as error:  # ValueError: an address that no header may hold
+        is_final = isinstance(error, ValueError | smtplib.SMTPRecipientsRefused)
+        raise NotTaken(f"E-mail does not get away ({type(error).__name__}).", is_final=is_final) from None
+
+
+def _post(url: str, body: str, headers: dict[str, str]) -> None:
+    wanted, number = _pinned(url)
+    headers = {"Host": wanted.netloc.decode(), "Content-Type": "application/json", **headers}
+    request = httpx.Request("POST", wanted.copy_with(host=number), headers=headers, content=body)
+    request.extensions = {"sni_hostname": wanted.host, "timeout": httpx.Timeout(TIMEOUT_S).as_dict()}
+    try:
+        with direct_client() as client:
+            answer = client.send(request, stream=True)  # what it says is not read
+            answer.close()
+    except httpx.HTTPError as error:
+        raise NotTaken(f"{wanted.host} does not answer ({type(error).__name__}).") from None
+    if (code := answer.status_code) >= 300:
+        more = ", and no redirect is followed" if code < 400 else ""
+        is_final = code < 500 and code not in AGAIN_LATER
+        raise NotTaken(f"{wanted.host} answered {code}{more}.", is_final=is_final)
+
+
+def _pinned(url: str) -> tuple[httpx.URL, str]:
+    """Return the URL and the address to connect to. Raises NotTaken."""
+    try:
+        wanted = httpx.URL(url)
+    except httpx.InvalidURL:
+        wanted = httpx.URL("")
+    if wanted.scheme not in ("http", "https") or not wanted.host or wanted.userinfo:
+        raise NotTaken("It must be a URL such as https://example.org/hook, without a user name.", is_final=True)
+    try:
+        found = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise NotTaken(f"There is no host {visible(wanted.host)}, as seen from the server.") from None
+    addresses = [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]
+    for address in addresses:
+        if problem := address_problem(address, "notices are sent", "the server", "NOTICE_HOSTS"):
+            raise NotTaken(f"{visible(wanted.host)} {problem}.", is_final=True)
+    if wanted.scheme == "http" and any(one.is_global for one in addresses):
+        raise NotTaken("It would be sent without encryption over the internet: write https://.", is_final=True)
+    return wanted, str(addresses[0])

@@ -1,0 +1,86 @@
+"""Receivers of notices on this machine: a web server, and a server of e-mail that speaks SMTP."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Receiver:
+    """What came, and the codes that are answered next: 200 once there is none left."""
+
+    port: int = 0
+    codes: list[int] = field(default_factory=list)
+    bodies: list[Any] = field(default_factory=list)
+    raw: list[bytes] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook/s3cret"
+
+
+@contextmanager
+def web_receiver(location: str = "") -> Iterator[Receiver]:
+    """Run one; ``location`` is where its redirects lead."""
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            code = receiver.codes.pop(0) if receiver.codes else 200
+            receiver.raw.append(body)
+            receiver.headers.append({name.lower(): value for name, value in self.headers.items()})
+            if code == 200:
+                receiver.bodies.append(json.loads(body))
+            self.send_response(code)
+            if location:
+                self.send_header("Location", location)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        receiver.port = server.server_address[1]
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield receiver
+        server.shutdown()
+
+
+@contextmanager
+def mail_receiver() -> Iterator[Receiver]:
+    """Run a server that takes every message but for refused@example.org."""
+    receiver = Receiver()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def say(self, text: str) -> None:
+            self.wfile.write(f"{text}\r\n".encode())
+
+        def handle(self) -> None:
+            self.say("220 here")
+            for line in self.rfile:
+                word = line.strip().upper()
+                if word == b"DATA":
+                    self.say("354 go on")
+                    receiver.raw.append(b"".join(iter(self.rfile.readline, b".\r\n")))
+                    self.say("250 taken")
+                elif word == b"QUIT":
+                    self.say("221 bye")
+                    return
+                else:
+                    self.say("550 nobody" if b"REFUSED@" in word else "250 ok")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        receiver.port = server.server_address[1]
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield receiver
+        server.shutdown()
