@@ -70,7 +70,7 @@ class Pool:
                 return
             if node is not None and HeldSlot.objects.filter(node=node).exists():  # its run finds out that it is lost
                 return
-            del self.machines[machine]
+            self._forget(machine)
             Node.objects.filter(pk=node and node.pk).update(kind=Node.Kind.LEFT)
             if not known.get("joined"):
                 self._fail((job and job.end_sentence) or f"{label} has no job for it any more.")
@@ -83,7 +83,7 @@ class Pool:
             asked().cancel(job.id)
         elif node is None and self._at - known.get("runs", self._at) > JOIN_LIMIT_S:
             self._fail(f"{label} job {job.id} ran for {JOIN_LIMIT_S / 60:.0f} min and did not join")
-            del self.machines[machine]  # and the round cancels what nobody knows of
+            self._forget(machine)  # and the round cancels its job
         elif node is None:
             JoinToken.objects.filter(digest=digest_of(self._secret(machine))).update(expires_at=self._now + LIFE)
 
@@ -126,10 +126,15 @@ class Pool:
         tokens, name = [pin(secret)], f"{self._cluster.name} pool"
         try:
             asked().submit(MachineRequest(machine, name, 1, slots, tokens, node=self._name(machine)))
-        except SystemRefused as error:
+        except (SystemRefused, SystemAway) as error:
+            self._forget(machine)
             raise SystemAway(str(error)) from error
         self.machines[machine] = {"at": self._at}
         self._state["asked_at"] = self._at
+
+    def _forget(self, machine: str) -> None:
+        self.machines.pop(machine, None)
+        JoinToken.objects.filter(digest=digest_of(self._secret(machine))).delete()
 
     def _secret(self, machine: str) -> str:
         about = f"{self._cluster.pk}/{machine}"

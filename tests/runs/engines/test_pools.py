@@ -107,6 +107,7 @@ def test_a_job_that_ends_before_its_node_joined_is_a_failure_and_a_lost_answer_l
     pool.engine.loses_answers = True
     pool.tick()
     pool.round()
+    assert not JoinToken.objects.exists(), "its machine may not join"
     pool.engine.loses_answers = False
     pool.round()
     assert pool.engine.cancelled == ["1"], "nobody knows of it"
