@@ -43,6 +43,7 @@ def measured_sizes(run_ids: Sequence[str]) -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = {run: {} for run in run_ids}
     rows = Attempt.objects.filter(run__in=run_ids, pace__step_s__isnull=False).annotate(nodes=Count("placements"))
     for run, nodes, pace in rows.order_by("number").values_list("run", "nodes", "pace"):
+        assert pace is not None, "the filter has no others"
         found[run][nodes] = pace["step_s"]
     return found
 
