@@ -76,5 +76,6 @@ QUEUE_SECONDS = Goal(AT_MOST, 60)  # of processor time for half the trace
 QUEUE_TOLD = Goal(AT_LEAST, 75)  # percent of predicted starts
 QUEUE_BAND = Goal(AT_LEAST, 75)  # percent of predicted starts in their band of 80 %
 QUEUE_SHORT = Goal(AT_MOST, 2)  # percent of a cluster's slot-time in a week
+QUEUE_ELASTIC = Goal(AT_LEAST, 2, of="ratio")  # times the mean wait without elastic jobs
 QUEUE_PASS = Goal(AT_MOST, 0.3)  # seconds of processor time
 QUEUE_LONG_PASS = Goal(AT_MOST, 2)  # over 100,000 waiting runs

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.queueing.trace import SLOTS, Job, Past
-from runs.placing.fitting import GPU, Placed, Request, Room
+from runs.placing.fitting import GPU, Placed, Request, Room, Waiting
 from runs.placing.forecasting import Hold, starts
 from runs.placing.policies import POLICIES, Standing, ordered
 from runs.placing.scheduling import place
@@ -75,6 +75,9 @@ class Simulator:
         self._past = Past()
         self._lanes: dict[tuple[str, int], deque[Job]] = defaultdict(deque)
         self._live: dict[int, tuple[Job, Placed]] = {}
+        self._looked_at: dict[str, Job] = {}
+        self._due: dict[int, float] = {}  # when each live job ends
+        self._later: list[tuple[float, int, int]] = []  # events that follow from others
         self._expected: dict[int, float] = {}  # of the sampled ones, before it was corrected
         self._held: dict[str, float] = defaultdict(float)
         self._used: dict[str, float] = defaultdict(float)
@@ -84,14 +87,16 @@ class Simulator:
     def run(self, jobs: list[Job]) -> Played:
         events: list[tuple[float, int, int]] = [(job.at, ARRIVAL, job.number) for job in jobs]
         events.sort(reverse=True)
-        later: list[tuple[float, int, int]] = []
+        later = self._later
         while events or later:
             at, what, number = heappop(later) if not events or (later and later[0] < events[-1]) else events.pop()
             self._go_on_to(at)
             job = jobs[number]
             if what == KNOWN:
                 if number in self._live:
-                    self._tell_end(job, self.played.started[number] + job.lasts_s)
+                    self._tell_end(job, self._due[number])
+                continue
+            if what == END and self._due.get(number) != at:  # it has changed its size since
                 continue
             if what == ARRIVAL:
                 self._lanes[job.kind].append(job)
@@ -99,7 +104,6 @@ class Simulator:
             else:
                 self._finish(job)
             for started in self._round():
-                heappush(later, (at + started.lasts_s, END, started.number))
                 heappush(later, (at + KNOWN_AFTER_S, KNOWN, started.number))
             if what == ARRIVAL and number not in self.played.started and self._random.random() < self._told:
                 began = time.process_time()
@@ -122,23 +126,28 @@ class Simulator:
         self._clock.now = at
 
     def _round(self) -> list[Job]:
-        """Place what can be placed. Of jobs alike only so many are looked at as there are free slots."""
+        """Place what can be placed."""
         num_free = sum(map(len, self._free))
-        if not num_free:
-            return []
+        return self._placed(self._next(num_free))[0] if num_free else []
+
+    def _next(self, most: int) -> list[Request]:
+        """Return what waits, in its order. Of jobs alike only so many are looked at as there are free slots."""
         looked_at = sorted(
-            (job for lane in self._lanes.values() for job in islice(lane, num_free)), key=lambda job: job.number
+            (job for lane in self._lanes.values() for job in islice(lane, most)), key=lambda job: job.number
         )
-        if not looked_at:
-            return []
-        by_run = {str(job.number): job for job in looked_at}
-        requests = ordered(self._policy, [self._request(job) for job in looked_at], self._standings())
-        started = []
-        for answer in place("", requests, self._rooms):
+        self._looked_at = {str(job.number): job for job in looked_at}
+        return ordered(self._policy, [self._request(job) for job in looked_at], self._standings()) if looked_at else []
+
+    def _placed(self, requests: list[Request]) -> tuple[list[Job], list[Waiting]]:
+        """Start what fits. Return those jobs, and who waits."""
+        started, waiting = [], []
+        for answer in place("", requests, self._rooms) if requests else ():
             if isinstance(answer, Placed):
-                started.append(job := by_run[answer.run])
+                started.append(job := self._looked_at[answer.run])
                 self._begin(job, answer)
-        return started
+            else:
+                waiting.append(answer)
+        return started, waiting
 
     def _standings(self) -> dict[str, Standing]:
         return {team: Standing(held, self._used[team]) for team, held in self._held.items()}
@@ -159,9 +168,15 @@ class Simulator:
             self._free[int(part.node)] -= set(part.slots)
             self._rooms[int(part.node)] = self._room(int(part.node))
         self._tell_end(job, self._clock.now + max(KNOWN_AFTER_S, self._past.of(job).expected))
+        self._end_at(job, self._clock.now + job.lasts_s)
+
+    def _end_at(self, job: Job, at: float) -> None:
+        self._due[job.number] = at
+        heappush(self._later, (at, END, job.number))
 
     def _finish(self, job: Job) -> None:
         _, placed = self._live.pop(job.number)
+        del self._due[job.number]
         self._held[job.team] -= job.nodes * job.slots
         self._asked[job.team] -= job.nodes * job.slots
         self._past.add(job)
@@ -189,7 +204,7 @@ class Simulator:
         for number, (one, placed) in self._live.items():
             since = now - self.played.started[number]
             is_known = since >= KNOWN_AFTER_S
-            lasts[str(number)] = same(one.lasts_s - since) if is_known else self._past.of(one)
+            lasts[str(number)] = same(self._due[number] - now) if is_known else self._past.of(one)
             holds += [Hold(str(number), part.node, len(part.slots)) for part in placed.parts]
         found: dict[str, Span] = starts(requests, self._rooms, holds, lasts)
         return found.get(str(job.number), same(float("inf")))

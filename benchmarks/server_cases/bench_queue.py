@@ -1,5 +1,6 @@
 """The queue in virtual time: fair shares with backfill beside first come first served, beside EASY and, for a slice,
-beside a real Slurm in faster time; how true the predicted starts are, and the processor time of one pass.
+beside a real Slurm in faster time; what a fifth of elastic jobs changes; how true the predicted starts are, and the
+processor time of one pass.
 
 ``QUEUE_TRACE`` names a trace (``timestamp, duration, num_gpus, gpu_time, cluster`` a line, gzipped), such as that of
 Microsoft's Philly cluster (Jeon et al., USENIX ATC 2019). Without it the jobs are made up.
@@ -14,6 +15,7 @@ from pathlib import Path
 from statistics import mean
 
 from benchmarks import goals
+from benchmarks.queueing.elastic import CHANGE_S, ElasticSimulator
 from benchmarks.queueing.simulator import WEEK_S, Played, Simulator, waits
 from benchmarks.queueing.slurm import LEAST_LIMIT_S, starts_of
 from benchmarks.queueing.trace import SLOTS, Job, jobs_of, made_up, p95
@@ -25,6 +27,7 @@ from tests.slurm import missing_program, running_slurm
 SEED = 7
 MADE_UP = 12_000
 TOLD = 0.005  # of the jobs that wait are asked for their predicted start
+ELASTIC = 0.2  # of the jobs
 NODES = 1_000
 SLICE, SLICE_SLOTS, FASTER = slice(7_000, 7_300), 120, 250.0  # that a real Slurm is given, with gangs of up to 4 nodes
 
@@ -58,7 +61,18 @@ def _policies(jobs: list[Job], slots: int, what: str) -> list[Row]:
         Row(is_wide, wide[0], "s", wide[2], "EASY backfill", goal=goals.QUEUE_WIDE),
         Row(f"{about}: processor time", seconds, "s", None, "", goal=goals.QUEUE_SECONDS),
         *_truth(about, fair, jobs), _short(about, fair, slots),
+        *(_elastic(about, efficiency, jobs, slots, means[0]) for efficiency in (1.0, 0.8)),
     ]  # fmt: skip
+
+
+def _elastic(about: str, efficiency: float, jobs: list[Job], slots: int, without: float) -> Row:
+    """A part of the jobs may have once to twice their nodes; the law of their speed is assumed."""
+    simulator = ElasticSimulator(slots // SLOTS, part=ELASTIC, efficiency=efficiency, seed=SEED)
+    wait = mean(waits(jobs, simulator.run(jobs)))
+    law = "twice the nodes are twice as fast" if efficiency == 1 else f"Amdahl's law, {2 * efficiency:g} times on twice"
+    what = f"{about}: mean wait with a fifth elastic, once to twice their nodes; {law}"
+    note = f"{simulator.changes:,} changes of size, of {CHANGE_S:g} s each"
+    return Row(what, wait, "s", without, "none elastic", goal=goals.QUEUE_ELASTIC, note=note)
 
 
 def _played(jobs: list[Job], slots: int, policy: str, **how: float) -> tuple[Played, float]:

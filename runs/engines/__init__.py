@@ -1,6 +1,6 @@
 """Ways in which control reaches the machines of a cluster, by the name of the cluster's engine."""
 
-from runs.engines.allocating import AllocatingEngine
+from runs.engines.allocating import AllocatingEngine, has_pool
 from runs.engines.celery import CeleryEngine
 from runs.engines.kubernetes.engine import KubernetesEngine
 from runs.engines.protocol import Engine
@@ -35,4 +35,5 @@ def allocating_engine(name: str) -> AllocatingEngine | None:
 
 
 def brings_nodes(cluster: Cluster) -> bool:
-    return allocating_engine(cluster.engine) is not None
+    """Return whether each run there gets machines of its own, which leave with it."""
+    return allocating_engine(cluster.engine) is not None and not has_pool(cluster)

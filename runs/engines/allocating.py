@@ -22,7 +22,7 @@ from runs.engines.machine_system import ExaminedSystem, SystemAway, origin_of
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
 from runs.placing.fitting import Room
-from runs.placing.planning import room_of
+from runs.placing.planning import room_of, rooms_of
 from runs.serving import broadcast
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.desired import DesiredAttempt
@@ -65,7 +65,11 @@ class AllocatingEngine(CeleryEngine, ABC):
         return iter(())
 
     def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
-        nodes = list(Node.objects.registered().filter(cluster=cluster))
+        registered = Node.objects.registered().filter(cluster=cluster)
+        if has_pool(cluster):  # what may still come is full until it has joined
+            rooms = rooms_of(list(registered.filter(kind=Kind.STAYS)), now)
+            return rooms + [replace(one, free=()) for one in offered_rooms(cluster)]
+        nodes = list(registered.exclude(kind=Kind.STAYS))
         taken = dict(Placement.objects.filter(node__in=nodes).values_list("node_id", "attempt__allocation__problem"))
         return [
             replace(
@@ -77,6 +81,8 @@ class AllocatingEngine(CeleryEngine, ABC):
         ]
 
     def start(self, placements: Sequence[Placement], wanted: WantedOfPlacements) -> None:
+        if has_pool(placements[0].node.cluster):
+            return super().start(placements, wanted)
         for attempt in {placement.attempt_id for placement in placements}:
             Allocation.objects.get_or_create(attempt_id=attempt)
         changed.set()
@@ -106,6 +112,15 @@ class AllocatingEngine(CeleryEngine, ABC):
     def stop(self, attempt: Attempt) -> None:
         super().stop(attempt)
         changed.set()
+
+
+def has_pool(cluster: Cluster) -> bool:
+    """Return whether machines that its engine brings stay between runs."""
+    return bool(cluster.settings.get("pool_idle"))
+
+
+def offered_rooms(cluster: Cluster) -> list[Room]:
+    return [room_of(node, cluster.topology) for node in _unused(cluster).order_by("joined_at", "pk")]
 
 
 KEPT = timedelta(minutes=10)  # a node's key is good for so long after its machine left: records may be on their way

@@ -21,6 +21,7 @@ from runs.engines import ENGINES
 from runs.engines.allocating import AllocatingEngine, changed, forget_left, keep_offers, leave
 from runs.engines.control_hints import request_reconcile, request_schedule
 from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemAway, SystemJob, SystemRefused
+from runs.engines.pools import Pool
 from runs.models import Allocation, Attempt, Cluster, HeldSlot, JoinToken, Node, Placement
 from runs.models.access import digest_of
 from runs.serving import broadcast
@@ -108,11 +109,13 @@ def run_round(
     now = timezone.now()
     keep_offers(cluster, engine.offers(cluster))
     forget_left(cluster, now)
-    for attempt in Attempt.objects.filter(run__cluster=cluster, ended_at=None, allocation=None):
+    stays = Attempt.objects.filter(placements__node__kind=Node.Kind.STAYS).values("pk")
+    for attempt in Attempt.objects.filter(run__cluster=cluster, ended_at=None, allocation=None).exclude(pk__in=stays):
         Allocation.objects.get_or_create(attempt=attempt)  # it was placed by a control that was killed then
     found = Allocation.objects.filter(attempt__run__cluster=cluster).exclude(state=State.OVER)
     allocations = list(found.select_related("attempt__run").order_by("created_at"))
-    if not allocations and not looks_for_others:
+    pool = Pool(cluster, engine, now)
+    if not allocations and not looks_for_others and not pool.is_open:
         return
     try:
         system = engine.system(cluster)
@@ -122,7 +125,10 @@ def run_round(
         _record_problem(allocations, str(error))
         return
     _record_problem(allocations, "")
-    Comparison(cluster, engine, system, keep, jobs).follow(allocations)
+    comparison = Comparison(cluster, engine, system, keep, jobs, frozenset(pool.machines))
+    comparison.follow(allocations)
+    if pool.is_open:
+        pool.follow(comparison.asked, grouped((job.attempt, job) for job in jobs))
     if any(allocation.state == State.OVER for allocation in allocations):  # its machines are offered at once
         keep_offers(cluster, engine.offers(cluster))
         request_schedule(cluster.pk)
@@ -145,11 +151,12 @@ class Comparison:
         system: MachineSystem,
         keep: Callable[[], object],
         jobs: Sequence[SystemJob],
+        others: frozenset[str] = frozenset(),
     ) -> None:
         self._cluster, self._engine, self._system, self._keep = cluster, engine, system, keep
-        self._by_attempt = grouped((job.attempt, job) for job in jobs)
+        self._by_attempt = grouped((job.attempt, job) for job in jobs if job.attempt not in others)
 
-    def _asked(self) -> MachineSystem:
+    def asked(self) -> MachineSystem:
         """Return the system, once we have made sure that we are still the ones who may ask."""
         self._keep()
         return self._system
@@ -194,7 +201,7 @@ class Comparison:
         """Return what the system's accounts say of a job that is not listed; None where it is too early to look."""
         if allocation.submitted_at is not None and now - allocation.submitted_at < UNLISTED_GRACE:
             return None
-        found = self._asked().find(allocation.job)
+        found = self.asked().find(allocation.job)
         if found is not None and found.state == JobState.OVER:
             return found
         words = "so its end is not known either. Nothing of it runs."
@@ -209,7 +216,7 @@ class Comparison:
         owner = run.created_by.username if run.created_by else ""
         request = MachineRequest(attempt.pk, run.name, len(parts), parts[0].num_ranks, secrets, run.project.name, owner)
         try:
-            job = self._asked().submit(request)
+            job = self.asked().submit(request)
         except SystemRefused as error:
             close(allocation, AllocationEnding(kind=EndKind.REFUSED, sentence=str(error), at=now.timestamp()), now)
             return
@@ -243,7 +250,7 @@ class Comparison:
             allocation.save(update_fields=changed)
             broadcast.run_changed(allocation.attempt.run_id)
         if state == State.RUNNING and self._is_late(allocation, now):
-            self._asked().cancel(job.id)
+            self.asked().cancel(job.id)
             sentence = (
                 f"{self._engine.label} job {job.id} has run for {JOIN_LIMIT.seconds // 60} min and not all of its "
                 "nodes have joined. Can they reach the server? "
@@ -277,7 +284,7 @@ class Comparison:
             allocation.job = job.id
             allocation.save(update_fields=["job"])
         if self._is_due_back(allocation, job, now):
-            self._asked().cancel(job.id)
+            self.asked().cancel(job.id)
             Allocation.objects.filter(pk=allocation.pk, cancelled_at=None).update(cancelled_at=now)
 
     def _is_due_back(self, allocation: Allocation, job: SystemJob, now: datetime) -> bool:
@@ -297,7 +304,7 @@ class Comparison:
             if job.state != JobState.OVER:
                 log.warning("allocation.left_over", cluster=self._cluster.name, job=job.id, attempt=job.attempt)
             try:
-                self._asked().cancel(job.id)
+                self.asked().cancel(job.id)
             except SystemAway as error:
                 log.warning("allocation.not_cancelled", job=job.id, error=str(error))
 

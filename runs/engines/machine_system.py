@@ -131,6 +131,7 @@ class MachineRequest:
     tokens: Sequence[str] = field(repr=False)
     project: str = ""  # its name
     owner: str = ""  # who launched the run, by user name
+    node: str = ""  # the name of a node that stays for any run; empty: they serve the attempt alone
 
 
 class MachineSystem(Protocol):
@@ -159,7 +160,7 @@ def node_words(interpreter: str, request: MachineRequest, *, server: str, home: 
     """Return the command as an argument list. ``home`` is a folder of the machine. Nothing in it is secret."""
     program = [interpreter, "-P", "-m", "workers.node"]  # -P: the working folder may be shared: it is not imported
     about = ["--server", server, "--home", home, "--slots", str(request.slots)]
-    return [*program, "--for-attempt", request.attempt, *about]
+    return [*program, *(["--name", request.node] if request.node else ["--for-attempt", request.attempt]), *about]
 
 
 def node_variables(tokens: Sequence[str], *, checkpoints: str, cores: int | None = None) -> dict[str, str]:

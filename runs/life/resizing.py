@@ -4,23 +4,26 @@ A resize is an orderly end of the attempt, with a checkpoint behind its last ste
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db.models import Max, Min, Q, QuerySet
+from django.db.models import Count, F, Max, Min, Q, QuerySet
 
 from runs.engines import brings_nodes, engine_of
 from runs.life import stopping
+from runs.life.pacing import measure, measured_sizes, speed_sentence
 from runs.models import Attempt, Cluster, Project, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.admission import parts_of
-from runs.placing.changing import Change, Training, change_of
+from runs.placing.changing import Change, Training, change_of, shared_out
 from runs.placing.fitting import Room, has_needed
 from runs.placing.policies import policy_of
 from runs.placing.preempting import Concession, SlotHolder, askable, make_room
 from runs.placing.queue import requests_of, waiting_runs
+from runs.placing.speeds import Speed, speed_of
 from runs.placing.usage import standings_of
 from runs.records.metrics.models import Telemetry
 from runs.values.refused import Refused
@@ -40,7 +43,7 @@ def resize_runs(cluster: Cluster, now: datetime, is_claimed: Callable[[], bool])
     """Begin to resize the runs of the cluster whose nodes are to change. Return their attempts.
 
     A node that has become free is taken when it has been free for a while, by one run at a time, and only while nobody
-    else waits for it (``is_claimed``). A node that is drained is left at once.
+    else waits for it (``is_claimed``): by the one that gains most. A node that is drained is left at once.
     """
     elastic = _training(cluster).filter(run__node_counts__isnull=False).select_related("run__cluster", "run__project")
     attempts = list(elastic.prefetch_related("placements__node").order_by("run__created_at", "run"))
@@ -48,14 +51,21 @@ def resize_runs(cluster: Cluster, now: datetime, is_claimed: Callable[[], bool])
         return []
     rooms = engine_of(cluster).capacity(cluster, now)
     may_grow = not Run.objects.filter(cluster=cluster, status=Status.RESIZING).exists() and not is_claimed()
+    measure(attempts)
+    trainings = {one.run_id: training_of(one, rooms, now) for one in attempts}
+    shared = shared_out([trainings[one.run_id] for one in attempts if _steps(one, now)], rooms) if may_grow else {}
+    places = {run: place for place, run in enumerate(shared, 1)}  # those that do not grow come first
     changed: list[Attempt] = []
-    for attempt in attempts:
-        change = change_of(training_of(attempt, rooms, now), rooms, may_grow=may_grow)
+    for attempt in sorted(attempts, key=lambda one: places.get(one.run_id, 0)):
+        training = trainings[attempt.run_id]
+        most = max(shared.get(attempt.run_id, 0), len(training.nodes))
+        training = replace(training, node_counts=tuple(one for one in training.node_counts if one <= most))
+        change = change_of(training, rooms, may_grow=may_grow)
         if not _is_due(attempt, change, now):
             continue
         assert change is not None
         try:
-            begin_change(attempt, change, now)
+            begin_change(attempt, change, now, speed=training.speed)
         except (StaleStatus, TransitionError) as error:  # somebody was faster
             log.info("resize.overtaken", run=attempt.run_id, error=str(error))
             continue
@@ -83,6 +93,7 @@ def training_of(attempt: Attempt, rooms: list[Room], now: datetime) -> Training:
         accelerator=next((kinds[node] for node in nodes if node in kinds), ""),
         left_out=frozenset([*unfit, *(one.node for one in run.restarts.left_out_at(now.timestamp()))]),
         in_container=has_container(run.spec),
+        speed=speed_of(measured_sizes([run.pk])[run.pk]),
     )
 
 
@@ -94,11 +105,18 @@ def change_asked_for(attempt: Attempt, now: datetime, is_claimed: Callable[[], b
 
 
 def begin_change(
-    attempt: Attempt, change: Change, now: datetime, *, actor: User | None = None, before: str = ""
+    attempt: Attempt,
+    change: Change,
+    now: datetime,
+    *,
+    actor: User | None = None,
+    before: str = "",
+    speed: Speed | None = None,
 ) -> None:
     """Have the ranks save and end. ``before`` stands before the sentence. Raises what ``stopping.begin`` raises."""
     run, num_before = attempt.run, len(attempt.placements.all())
-    words = f"{before}{change_sentence(change, num_before)}. {ranks_do_sentence(run, attempt)}"
+    expected = "" if speed is None else speed_sentence(run, speed, num_before, change.num_nodes)
+    words = f"{before}{change_sentence(change, num_before)}.{expected} {ranks_do_sentence(run, attempt)}"
     stopping.begin(run, attempt, why=stopping.RESIZE, code="resizing", sentence=words, now=now, actor=actor)
 
 
@@ -218,14 +236,15 @@ def _why_not(run: Run, nodes: int) -> str:
 
 
 def preemptable_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
-    """Return those of the clusters where a run waits, and one of lower priority trains or its project is guaranteed
-    slots."""
+    """Return those of the clusters where a run waits, and one of lower priority trains, or one that has more than its
+    least number of nodes, or its project is guaranteed slots."""
     found = []
     for cluster in clusters:
         first = waiting_runs(cluster).order_by().aggregate(first=Max("priority"))["first"]
         last = _training(cluster).aggregate(last=Min("run__priority"))["last"]
         owed = waiting_runs(cluster).filter(project__guaranteed_slots__gt=0)
-        if first is not None and last is not None and (first > last or owed.exists()):
+        wide = _training(cluster).annotate(nodes=Count("placements")).filter(nodes__gt=F("run__num_nodes"))
+        if first is not None and last is not None and (first > last or owed.exists() or wide.exists()):
             found.append(cluster)
     return found
 
@@ -242,14 +261,18 @@ def preempt(cluster: Cluster, now: datetime, claimant: Callable[[], str | None])
     trained, spared_s = _holders(list(attempts.values()), now), 60 * cluster.spared_minutes
     holders = askable(request, trained, standings, asks_others=policy.asks_others, spared_s=spared_s)
     concessions = make_room(request, engine_of(cluster).capacity(cluster, now), holders)
+    lent = {one.request.run for one in holders if not one.may_end}
     lower = {one.request.run for one in holders if one.request.priority < request.priority}
+    speeds = {one.request.run: one.speed for one in holders}
     made = []
     for concession in concessions:
         try:
             why = f"Run {name} has a higher priority and needs nodes"
-            if concession.run not in lower:
+            if concession.run in lent:
+                why = f"Run {name} waits, and needs nodes that were idle before"
+            elif concession.run not in lower:
                 why = f"Project {request.project} needs slots that it is guaranteed, for run {name}"
-            _begin(attempts[concession.run], concession, why, now)
+            _begin(attempts[concession.run], concession, why, now, speeds[concession.run])
         except (StaleStatus, TransitionError) as error:  # somebody was faster: the next round looks again
             log.info("preempt.overtaken", run=concession.run, error=str(error))
             continue
@@ -257,10 +280,11 @@ def preempt(cluster: Cluster, now: datetime, claimant: Callable[[], str | None])
     return made
 
 
-def _begin(attempt: Attempt, concession: Concession, first: str, now: datetime) -> None:
+def _begin(attempt: Attempt, concession: Concession, first: str, now: datetime, speed: Speed) -> None:
     run, num_before = attempt.run, len(attempt.placements.all())
     if concession.num_nodes:
-        words = f"{first}: {goes_on(num_before, concession.num_nodes)}. {ranks_do_sentence(run, attempt)}"
+        then = speed_sentence(run, speed, num_before, concession.num_nodes)
+        words = f"{first}: {goes_on(num_before, concession.num_nodes)}.{then} {ranks_do_sentence(run, attempt)}"
         stopping.begin(run, attempt, why=stopping.RESIZE, code="resizing", sentence=words, now=now)
     else:
         words = f"{first}: {stopping.what_ranks_do(run, attempt)}. The run goes on when there is room again."
@@ -287,11 +311,13 @@ def _keeps_its_state(run: Run) -> bool:
 
 def _holders(attempts: list[Attempt], now: datetime) -> list[SlotHolder]:
     requests = {one.run: one for one in requests_of(Run.objects.filter(pk__in=[one.run_id for one in attempts]))}
+    measured = measured_sizes([one.run_id for one in attempts if one.run.node_counts])
     return [
         SlotHolder(
             requests[one.run_id],
             tuple((part.node_id, tuple(slot.index for slot in part.held_slots.all())) for part in one.placements.all()),
             (now - one.go_at).total_seconds() if one.go_at else 0.0,
+            speed_of(measured.get(one.run_id, {})),
         )
         for one in attempts
     ]

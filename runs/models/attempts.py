@@ -37,6 +37,8 @@ class Attempt(models.Model):
     stop = models.JSONField(null=True, blank=True)
     # Nodes that it could grow onto: {"room": which, "since": Unix seconds}.
     growth = models.JSONField(null=True, blank=True, editable=False)
+    # How an elastic run steps: {"step": the first seen, "at": Unix seconds, "step_s": the mean since then, once known}.
+    pace = models.JSONField(null=True, blank=True, editable=False)
     told_use = models.PositiveBigIntegerField(default=0)  # the last CheckpointUse in the history
     created_at = models.DateTimeField(auto_now_add=True)
     go_at = models.DateTimeField(null=True, blank=True)

@@ -33,6 +33,8 @@ class Cluster(models.Model):
     settings = models.JSONField(default=dict, blank=True)
     # Those of the settings, locked: see cluster_settings.
     secrets = models.JSONField(default=dict, blank=True, editable=False)
+    # Of its machines that stay, where its engine brings some: see runs.engines.pools.
+    pool = models.JSONField(default=dict, blank=True, editable=False)
     region = models.CharField(max_length=60, blank=True)
     labels = models.JSONField(default=dict, blank=True)
     log_rules = models.JSONField(default=list, blank=True)  # for the logs of all runs on it: see runs.models.log_rules
@@ -176,6 +178,7 @@ class JoinToken(models.Model):
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
     node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    for_pool = models.BooleanField(default=False)  # control made it, for a machine that stays
     # The part of an attempt that it lets a machine in for: the node serves that attempt alone. None: the node stays.
     placement = models.OneToOneField(
         "runs.Placement", on_delete=models.CASCADE, null=True, blank=True, related_name="join_token"

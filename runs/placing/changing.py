@@ -1,9 +1,11 @@
-"""Changes of an elastic run's number of nodes while it trains: a pure function on plain values."""
+"""Changes of the number of nodes of elastic runs while they train: pure functions on plain values."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runs.placing.fitting import Room
+from runs.placing.speeds import ASSUMED, Speed
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,7 @@ class Training:
     accelerator: str  # of all its nodes
     left_out: frozenset[str] = frozenset()  # nodes that it does not grow onto
     in_container: bool = False  # its ranks need nodes that run containers
+    speed: Speed = ASSUMED
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,33 @@ def change_of(training: Training, rooms: Sequence[Room], *, may_grow: bool) -> C
         return None
     names = sorted(known[node].name if node in known else node for node in leaving)
     return Change(target, tuple(names), _joining(free, target - len(staying)))
+
+
+def shared_out(trainings: Sequence[Training], rooms: Sequence[Room]) -> dict[str, int]:
+    """Return up to how many nodes runs are to grow, those that gain most first; ``trainings`` come oldest first.
+
+    What is free goes, one step of a run's numbers at a time, to the run that gains the most samples/s by each slot of
+    it, of equals to the oldest."""
+    left, free = list(trainings), {room.node: len(room.free) for room in rooms}
+    found: dict[str, int] = {}
+    taken: dict[str, set[str]] = defaultdict(set)
+    while True:
+        steps = []
+        for one in left:
+            able = [room for room in rooms if _is_free_for(room, one) and room.node not in taken[one.run]]
+            able = [room for room in able if free[room.node] >= one.slots_per_node]
+            before = found.get(one.run, len(one.nodes))
+            after = next((number for number in one.node_counts if number > before), before)
+            if before < after <= before + len(able):
+                steps.append((one.speed.gain(one.node_counts[0], before, after), one, after - before, able))
+        if not steps:
+            return found
+        left = [one for _, one, _, _ in steps]  # who can take nothing now cannot later
+        _, one, more, able = max(steps, key=lambda step: step[0])
+        for room in sorted(able, key=lambda room: (free[room.node], room.name))[:more]:
+            taken[one.run].add(room.node)
+            free[room.node] -= one.slots_per_node
+        found[one.run] = found.get(one.run, len(one.nodes)) + more
 
 
 def _is_free_for(room: Room, training: Training) -> bool:

@@ -115,7 +115,7 @@ def statuses_named(word: str) -> frozenset[Status]:
     raise BadQuery(f"There is no status {word!r}.")
 
 
-UNSEEN = ("go", "trace", "stop", "growth", "cause", "failure", "alarms")  # of an attempt, what no list shows
+UNSEEN = ("go", "trace", "stop", "growth", "pace", "cause", "failure", "alarms")  # of an attempt, what no list shows
 
 
 class Newest(NamedTuple):

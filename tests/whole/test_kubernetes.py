@@ -213,3 +213,14 @@ def test_the_doctor_finds_a_cluster_ready_and_says_what_to_mend(yard: Kubernetes
     finally:
         yard.kubernetes.faults.denied = set()
     assert ill.returncode == 1 and "may not: create secrets" in ill.stdout, ill.stdout
+
+
+def test_pods_that_stay_train_one_run_after_the_other_and_leave_when_they_are_idle(yard: KubernetesYard) -> None:
+    yard.make_cluster("staying", pool_idle="20s", machines=2)
+    runs = [yard.submit(small("staying")) for _ in range(2)]
+    for run in runs:
+        assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
+    names = {part["node"] for run in runs for one in yard.attempts(run) for part in one["placements"]}
+    assert len(names) == 2, "the second began where the first had been"
+    yard.wait_until_nothing_is_left()
+    yard.wait_for(lambda: not yard.get("/nodes", cluster="staying")["items"], "a node is left in the list")

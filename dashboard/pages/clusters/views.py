@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from django.conf import settings
@@ -21,6 +21,7 @@ from dashboard.pages.shared.grid import GridRow, Sort
 from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.shared.sheet import Kind, Sheet
 from runs.engines import allocating_engine
+from runs.engines.allocating import has_pool
 from runs.engines.cluster_settings.settings import Offer
 from runs.life.preflight.needs import checked_nodes
 from runs.life.preflight.vetting import checks_together
@@ -148,6 +149,8 @@ class MachinesView(NamedTuple):
     slots: str  # on each, in words
     num_free: int  # slots of machines that nobody uses
     jobs: list[JobLine]
+    pool: str = ""  # of machines that stay: how many there are, and why
+    asked_at: datetime | None = None  # the last of them
 
 
 def machines_view(user: Someone, cluster: Cluster) -> MachinesView | None:
@@ -162,7 +165,10 @@ def machines_view(user: Someone, cluster: Cluster) -> MachinesView | None:
     lines = [_line(one, seen.get(one.attempt.run_id)) for one in allocations]
     unused = Node.objects.filter(cluster=cluster, kind=Node.Kind.OFFERED, removed_at=None, placements=None)
     num_free = unused.aggregate(total=Sum("slots"))["total"] or 0
-    return MachinesView(engine.label, sum(one.num_machines for one in offers), _slots(offers), num_free, lines)
+    pool, at = cluster.pool.get("sentence", "") if has_pool(cluster) else "", cluster.pool.get("asked_at")
+    asked_at = datetime.fromtimestamp(at, UTC) if at else None
+    most = sum(one.num_machines for one in offers)
+    return MachinesView(engine.label, most, _slots(offers), num_free, lines, pool, asked_at)
 
 
 def _slots(offers: Sequence[Offer]) -> str:

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple, Self
 from runs.engines.cluster_settings import checks
 from runs.engines.machine_system import SystemAway
 from runs.models import Cluster
+from runs.placing.pools import PoolRules
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.sealed import cluster_place, open_text, seal_text
 from trainyard.contract.base import BadDocument, JsonObject, convert
 from trainyard.contract.limits import MAX_SLOTS
+from trainyard.spec.values.durations import seconds_of
 
 TEXT, NUMBER, LINES, CHOICE, FLAG = "text", "number", "lines", "choice", "flag"
 YAML = "yaml"  # a text whose lines keep their indentation
@@ -105,7 +107,23 @@ def sentence(words: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(ABC):
-    """The base of an engine's settings: one ``field`` for each, in the order of the form."""
+    """The base of an engine's settings: one ``field`` for each, in the order of the form; its own come last."""
+
+    pool_idle: str = field(
+        "",
+        "Idle time",
+        "Such as 10m: machines join one by one as runs wait, stay for the next runs, and leave when they had none for "
+        "so long. Empty: each run brings its own.",
+        checks.duration(10.0),
+        heading="Machines that stay",
+    )
+    pool_least: int = field(0, "Least number", "That is always there.", checks.number(0, checks.MAX_MACHINES))
+
+    @property
+    def pool(self) -> PoolRules:
+        """Rules for machines that stay; where each run brings its own, those that are left over are given back."""
+        most = sum(one.num_machines for one in self.offers()) if self.pool_idle else 0
+        return PoolRules(self.pool_least, most, seconds_of(self.pool_idle) if self.pool_idle else 0.0)
 
     @abstractmethod
     def offers(self) -> Sequence[Offer]:
@@ -127,7 +145,8 @@ class Settings(ABC):
     @classmethod
     def fields(cls) -> list[SettingField]:
         """Return the fields in their order, secrets among them."""
-        return [dataclasses.replace(one.metadata["shown"], name=one.name) for one in cls.__dataclass_fields__.values()]
+        found = [dataclasses.replace(one.metadata["shown"], name=one.name) for one in cls.__dataclass_fields__.values()]
+        return sorted(found, key=lambda one: one.name in Settings.__dataclass_fields__)
 
     @classmethod
     def secret_names(cls) -> frozenset[str]:

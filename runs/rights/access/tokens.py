@@ -101,4 +101,5 @@ def join_tokens_that_open() -> QuerySet[JoinToken]:
     found = JoinToken.objects.filter(BY_LIVE_TOKEN, used_at=None, expires_at__gt=timezone.now())
     from_people = found.filter(placement=None, created_by__is_active=True).select_related("created_by", "cluster")
     allowed = [one.pk for one in from_people if one.created_by and can_manage_cluster(one.created_by, one.cluster)]
-    return found.filter(Q(pk__in=allowed) | Q(placement__attempt__ended_at=None, placement__isnull=False))
+    own = Q(for_pool=True) | Q(placement__attempt__ended_at=None, placement__isnull=False)  # control made them
+    return found.filter(Q(pk__in=allowed) | own)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from runs.placing.changing import Change, Training, change_of
+import pytest
+
+from runs.placing.changing import Change, Training, change_of, shared_out
 from runs.placing.fitting import Placed, Request, Room, Waiting
 from runs.placing.policies import Standing
 from runs.placing.preempting import Concession, SlotHolder, askable, make_room
 from runs.placing.scheduling import place
+from runs.placing.speeds import ASSUMED, speed_of
 from tests.runs.placing.test_scheduling import nodes_of, room
 
 
@@ -103,7 +106,82 @@ def holder(name: str, *nodes: str, priority: int = 50, least: int = 0, project: 
     return SlotHolder(request, tuple((node, (0,)) for node in nodes))
 
 
+FAST, SLOW = speed_of({1: 1.0, 2: 0.5}), speed_of({1: 1.0, 2: 0.8})
+
+
+@pytest.mark.parametrize(
+    ("free", "most"),
+    [
+        (0, {}),
+        (1, {"fast": 2}),
+        (2, {"fast": 3}),
+        (3, {"fast": 3, "unknown": 2}),
+        (4, {"fast": 3, "unknown": 3}),
+        (5, {"fast": 3, "unknown": 3, "slow": 2}),
+        (9, {"fast": 3, "unknown": 3, "slow": 3}),
+    ],
+)
+def test_idle_nodes_go_to_who_gains_most_by_its_own_steps(free: int, most: dict[str, int]) -> None:
+    """Further nodes: 1, 1 for the fast one, 0.82, 0.68 for one that nobody measured, 0.25, 0.18 for the slow one."""
+    runs = [
+        replace(training(name), run=name, speed=speed)
+        for name, speed in (("slow", SLOW), ("unknown", ASSUMED), ("fast", FAST))
+    ]
+    rooms = [*map(busy, ("slow", "unknown", "fast")), *(room(f"free-{number}", 1) for number in range(free))]
+    assert shared_out(runs, rooms) == most
+
+
+def test_who_gains_alike_grows_by_age_and_only_onto_what_it_can_use() -> None:
+    old, young = (replace(training(name), run=name) for name in ("old", "young"))
+    boxed = replace(training("boxed", in_container=True), run="boxed", speed=FAST)
+    rooms = [*map(busy, ("old", "young", "boxed")), room("bare", 1, runs_containers=False)]
+    assert shared_out([boxed, old, young], rooms) == {"old": 2}
+    assert shared_out([young, old], rooms) == {"young": 2}
+    wide = replace(training("old", node_counts=(1, 3)), run="old")
+    assert shared_out([wide], rooms) == {}, "it has no use for one"
+    assert shared_out([wide], [*rooms, room("y", 1)]) == {"old": 3}
+
+
+def test_the_law_of_speed_is_fitted_to_what_was_measured() -> None:
+    assert ASSUMED.times(1, 2) == pytest.approx(1 / 0.55) and ASSUMED.times(4, 8) == pytest.approx(0.325 / 0.2125)
+    assert FAST.gain(1, 1, 2) == FAST.gain(1, 2, 3) == 1.0
+    assert SLOW.gain(1, 1, 2) == pytest.approx(0.25) and SLOW.gain(1, 2, 3) < 0.25
+    one = speed_of({2: 0.5})
+    assert one.times(2, 4) == pytest.approx(0.55 / 0.325) and "nine tenths" in one.basis(2, 4)
+    three = speed_of({1: 1.1, 2: 0.6, 4: 0.35})
+    assert (three.fixed_s, three.divided_s) == (pytest.approx(0.1), pytest.approx(1.0))
+    assert three.times(1, 2) == pytest.approx(1.1 / 0.6) and three.basis(1, 2) == "as it measured on both"
+    assert three.basis(4, 8) == "by its steps on 1, 2 and 4 nodes"
+    assert speed_of({1: 1.0, 2: 1.2}).gain(1, 1, 2) == 0.0, "more nodes are slower: no part is below zero"
+    assert speed_of({1: 1.0, 2: 0.4}).gain(1, 2, 3) == 1.0, "no law is better than equal parts"
+
+
 HIGH = Request("high", 1, 1, priority=75)
+
+
+def test_of_elastic_runs_the_one_that_loses_least_shrinks_by_as_little_as_is_needed() -> None:
+    names = ("a", "b", "c", "d", "e", "f")
+    fast = replace(holder("fast", *names[:3], least=1), speed=FAST)
+    slow = replace(holder("slow", *names[3:], least=1), speed=SLOW)
+    rooms = [busy(name) for name in names]
+    assert make_room(HIGH, rooms, [slow, fast]) == [Concession("slow", 2)]
+    assert make_room(replace(HIGH, num_nodes=2), rooms, [slow, fast]) == [Concession("slow", 1)]
+    assert make_room(replace(HIGH, num_nodes=3), rooms, [slow, fast]) == [Concession("slow", 1), Concession("fast", 2)]
+    lower = replace(fast, request=replace(fast.request, priority=25))
+    assert make_room(HIGH, rooms, [slow, lower]) == [Concession("fast", 2)], "priorities go first"
+
+
+def test_what_was_idle_is_given_back_to_equals_of_any_project_and_nobody_ends_for_them() -> None:
+    elastic, fixed = holder("elastic", "x", "y", least=1, project="else"), holder("fixed", "z", project="else")
+    equal = Request("equal", 1, 1, project="own")
+    found = askable(equal, [elastic, fixed], {}, asks_others=False)
+    assert found == [replace(elastic, may_end=False)]
+    rooms = [busy("x"), busy("y"), busy("z")]
+    assert make_room(equal, rooms, found) == [Concession("elastic", 1)]
+    assert make_room(replace(equal, num_nodes=2), rooms, found) == []
+    assert askable(replace(equal, priority=25), [elastic], {}) == [], "it has the higher priority"
+    assert askable(equal, [elastic], {"else": Standing(held=2.0, guaranteed=2)}) == []
+    assert askable(equal, [replace(elastic, trained_s=5.0)], {}, spared_s=6) == []
 
 
 def test_an_elastic_run_shrinks_before_anybody_ends() -> None:

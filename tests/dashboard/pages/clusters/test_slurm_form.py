@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from django.test import Client
 
@@ -32,7 +34,15 @@ def test_a_slurm_cluster_comes_from_the_form_and_offers_machines(owner: Client) 
     assert cluster.settings["options"] == ["exclude=c7", "nice=10"]
     assert Node.objects.filter(cluster=cluster, kind=Node.Kind.OFFERED).count() == 3
     page = owner.get("/nodes/").content.decode()
-    assert "Slurm brings up to 3" in page and "hpc-1" not in page
+    assert "Slurm brings up to 3" in page and "hpc-1" not in page and "They leave with their runs" in page
+
+
+def test_the_card_says_why_there_are_so_many_machines_that_stay(owner: Client) -> None:
+    assert owner.post("/nodes/clusters/new/?engine=slurm", {**FORM, "settings.pool_idle": "10m"}).status_code == 302
+    sentence = "1 of at most 3 nodes, 1 on the way: 2 runs wait for 4 slots."
+    Cluster.objects.filter(name="hpc").update(pool={"sentence": sentence, "asked_at": time.time() - 20})
+    page = owner.get("/nodes/").content.decode()
+    assert sentence in page and "Last asked for one" in page and "They leave with their runs" not in page
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,8 @@ def test_it_grows_onto_a_node_that_joins_once_that_has_been_free_for_a_while(yar
     assert yard.tick() == "RUNNING" and yard.tick() == "RUNNING", "it may be gone again in a moment"
     until(yard, "RESIZING", 4)
     assert sentences(yard.run, "resizing")[0].startswith(
-        "Node node-c is free: the run grows from 2 to 3 nodes. Its ranks "
+        "Node node-c is free: the run grows from 2 to 3 nodes. "
+        "It is expected to have 1.38 times the samples/s, if nine tenths of a step divide among nodes. Its ranks "
     )
     assert wanted(yard)["wanted"] == "stop"
     say_saved(yard, 14)
@@ -120,7 +121,7 @@ def test_it_grows_onto_a_node_that_joins_once_that_has_been_free_for_a_while(yar
 
 
 def test_it_does_not_grow_before_its_first_step_nor_onto_what_somebody_waits_for(yard: Yard) -> None:
-    elastic(yard)
+    elastic(yard, 2, 3)
     yard.start()
     yard.voices.append(Voice(make_node(yard.cast.cluster, "node-c", slots=1)))
     trains(yard, 6)
@@ -284,6 +285,50 @@ def test_runs_of_lower_priority_make_room_and_return(yard: Yard) -> None:
     until(yard, "SCHEDULED", 3)
     high.refresh_from_db()
     assert high.status == "SCHEDULED" and len(nodes(yard)) == 1
+
+
+def test_what_was_idle_is_given_back_to_a_run_of_the_same_priority(yard: Yard) -> None:
+    elastic(yard, 1, 2)
+    yard.start()
+    steps(yard, 10)
+    other = submitted(yard, spec(resources={"nodes": 1, "processes_per_node": 1, "accelerator": "auto"}))
+    assert yard.tick() == "RESIZING"
+    assert sentences(yard.run, "resizing")[0].startswith(
+        "Run other waits, and needs nodes that were idle before: the run shrinks from 2 to 1 node. "
+        "It is expected to have 0.55 times the samples/s, if nine tenths of a step divide among nodes. Its ranks "
+    )
+    say_saved(yard, 12)
+    until(yard, "SCHEDULED", 3)
+    other.refresh_from_db()
+    assert other.status == "SCHEDULED" and len(nodes(yard)) == 1
+
+
+def test_it_says_what_came_of_a_change_and_expects_it_of_the_next(yard: Yard) -> None:
+    elastic(yard)
+    yard.start()
+    for step in (10, 50):  # a step in half a second
+        steps(yard, step)
+        trains(yard, 20)
+    Node.objects.filter(name="node-b").update(is_draining=True)
+    steps(yard, 90)
+    until(yard, "RESIZING", 2)
+    say_saved(yard, 91)
+    until(yard, "SCHEDULED", 3)
+    start_again(yard)
+    for step in (92, 112):  # a step in a second
+        steps(yard, step)
+        trains(yard, 20)
+    steps(yard, 132)
+    trains(yard, 1)
+    assert sentences(yard.run, "speed-measured") == [
+        "On 1 node a step takes 1 s, on 2 it took 0.5 s: 0.5 times the samples/s."
+    ]
+    Node.objects.filter(name="node-b").update(is_draining=False)
+    until(yard, "RESIZING", 6)
+    assert sentences(yard.run, "resizing")[1].startswith(
+        "Node node-b is free: the run grows from 1 to 2 nodes. "
+        "It is expected to have 2 times the samples/s, as it measured on both. Its ranks "
+    )
 
 
 def test_a_run_makes_no_room_for_as_long_as_its_cluster_spares_it(yard: Yard) -> None:
