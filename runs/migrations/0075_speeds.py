@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = (("runs", "0073_dependencies"),)
+    dependencies = (("runs", "0074_idle_runs"),)
     operations = (
         migrations.AddField("attempt", "pace", models.JSONField(blank=True, editable=False, null=True)),
         migrations.AddField("cluster", "pool", models.JSONField(blank=True, default=dict, editable=False)),

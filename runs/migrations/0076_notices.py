@@ -13,7 +13,7 @@ SHORT: dict[str, Any] = {"max_length": 12, "primary_key": True, "serialize": Fal
 
 
 class Migration(migrations.Migration):
-    dependencies = (("runs", "0074_idle_runs"),)
+    dependencies = (("runs", "0075_speeds"),)
     operations = (
         migrations.CreateModel(name="NewEvent", fields=[("event", models.OneToOneField(
             primary_key=True, on_delete=models.CASCADE, related_name="+", serialize=False, to="runs.event"))]),
