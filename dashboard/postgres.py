@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from dashboard.databases import postgresql
 from dashboard.setup.machine import find_postgres_folder
@@ -63,7 +64,7 @@ def _run(url: str, name: str, *words: str) -> None:
     if program is None:
         raise CannotStart(f"{name} is not on this machine: install PostgreSQL's client programs, of its version.")
     if url:
-        parts = conninfo_to_dict(_conninfo(url))
+        parts: dict[str, Any] = conninfo_to_dict(_conninfo(url))
         if password := parts.pop("password", None):
             environment["PGPASSWORD"] = str(password)
         words = (f"--dbname={make_conninfo(**parts)}", *words)

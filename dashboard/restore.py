@@ -107,7 +107,7 @@ def unpack(archive: Path, home: Path, opener: Opener = NOBODY) -> None:
     if any(home.iterdir()):
         raise CannotStart(f"{home} is not empty. Set TRAINYARD_HOME to an empty folder.")
     with opened(archive, opener) as tar:
-        first, url = tar.firstmember, os.environ.get("DATABASE_URL", "")
+        first, url = getattr(tar, "firstmember", None), os.environ.get("DATABASE_URL", "")
         if first is not None and first.name == backup.POSTGRESQL:
             if not url:
                 raise CannotStart("the backup is of PostgreSQL: set DATABASE_URL to an empty database.")
