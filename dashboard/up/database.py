@@ -35,6 +35,8 @@ TOO_OLD = (
     "was made before 0.1.0, by a version that this one cannot upgrade. Start a version in between with it once, "
     "or begin in another TRAINYARD_HOME."
 )
+# The oldest that tests run on; Django's own limits are lower.
+OLDEST = {"postgresql": ("PostgreSQL", (15,)), "sqlite": ("SQLite", (3, 40))}
 REACH = {  # by the mechanism of isolation, docs/isolation.md
     "user and namespace": OTHER_USER,
     "user": OTHER_USER,
@@ -59,7 +61,7 @@ def open_database(*, is_restored: bool = False, only_look: bool = False) -> int:
 
     Whoever was erased and came back with an older database is erased again; ``is_restored``: the caller does that."""
     from django.core.management import call_command
-    from django.db import OperationalError, connections, router
+    from django.db import NotSupportedError, OperationalError, connections, router
     from django.db.migrations.executor import MigrationExecutor
 
     num_applied = 0
@@ -71,6 +73,12 @@ def open_database(*, is_restored: bool = False, only_look: bool = False) -> int:
         except OperationalError as error:
             reason = str(error).strip().splitlines()[0]
             raise CannotStart(f"The database {place} cannot be reached: {reason}") from error
+        except NotSupportedError as error:
+            raise CannotStart(f"The database {place} is too old: {error}") from error
+        name, oldest = OLDEST[connection.vendor]
+        if (found := connection.get_database_version()) < oldest:
+            versions = (".".join(map(str, version)) for version in (found, oldest))
+            raise CannotStart("The database {} is {} {}; Trainyard needs {} or newer.".format(place, name, *versions))
         if _is_too_old(connection):
             raise CannotStart(f"The database {place} {TOO_OLD}")
         executor = MigrationExecutor(connection)
