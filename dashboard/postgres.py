@@ -1,19 +1,17 @@
 """PostgreSQL through its own programs: a copy of the database, and a database of a copy. The password goes by the
 environment, never by an argument."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from dashboard.databases import postgresql
 from dashboard.setup.machine import find_postgres_folder
 from dashboard.up.checks import CannotStart
 
-ROWS = (
-    "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"
-)
+TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
 
 
 def dump(url: str, target: Path) -> None:
@@ -37,26 +35,26 @@ def refuse_tables(url: str) -> None:
     import psycopg
 
     try:
-        with psycopg.connect(_conninfo(url), connect_timeout=5) as connection:
-            found = connection.execute(ROWS).fetchone()
+        with psycopg.connect(**_parts(url)) as connection:
+            found = connection.execute(TABLES).fetchone()
     except psycopg.Error as error:
         raise CannotStart(f"The database cannot be reached: {str(error).strip().splitlines()[0]}") from error
     if found and found[0]:
-        raise CannotStart(
-            f"The database that DATABASE_URL names has {found[0]} tables. Make an empty one (createdb) and name that."
-        )
+        raise CannotStart(f"DATABASE_URL names a database with {found[0]} tables: make an empty one (createdb).")
 
 
-def _conninfo(url: str) -> str:
-    try:
-        postgresql(url)
-    except ValueError as error:
-        raise CannotStart(str(error)) from error
-    return url
+def _parts(url: str) -> dict[str, Any]:
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    with contextlib.suppress(ProgrammingError):  # whose words quote a password
+        if url.startswith(("postgresql://", "postgres://")):
+            return {"connect_timeout": "5", **conninfo_to_dict(url)}
+    raise CannotStart("DATABASE_URL is no address of PostgreSQL, such as postgresql://user:password@host:port/name.")
 
 
 def _run(url: str, name: str, *words: str) -> None:
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    from psycopg.conninfo import make_conninfo
 
     program, environment = shutil.which(name), dict(os.environ)
     if program is None and (folder := find_postgres_folder()) and (folder / name).exists():
@@ -64,9 +62,8 @@ def _run(url: str, name: str, *words: str) -> None:
     if program is None:
         raise CannotStart(f"{name} is not on this machine: install PostgreSQL's client programs, of its version.")
     if url:
-        parts: dict[str, Any] = conninfo_to_dict(_conninfo(url))
-        if password := parts.pop("password", None):
-            environment["PGPASSWORD"] = str(password)
+        parts = _parts(url)
+        environment["PGPASSWORD"] = str(parts.pop("password", environment.get("PGPASSWORD", "")))
         words = (f"--dbname={make_conninfo(**parts)}", *words)
     done = subprocess.run(
         [program, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False

@@ -12,9 +12,10 @@ import secrets
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dashboard.home import authorities_file
 from dashboard.up.checks import CannotStart
@@ -87,10 +88,32 @@ def open_database(*, is_restored: bool = False, only_look: bool = False) -> int:
         num_applied += len(plan)
         if plan and not only_look:  # the command itself takes half a second to find out that there is nothing to do
             only = [label for label, _ in leaves] if len(leaves) == 1 else []  # of the metrics' file: seconds less
-            call_command("migrate", *only, database=alias, interactive=False, verbosity=0)
+            with _recording_within():
+                call_command("migrate", *only, database=alias, interactive=False, verbosity=0)
     if not (is_restored or only_look):
         erase_again()
     return num_applied
+
+
+@contextlib.contextmanager
+def _recording_within() -> Iterator[None]:
+    """Have each migration recorded in its own transaction. Django records one that left statements for its end, as
+    foreign keys are, in the next: who is killed between the two finds tables that nothing knows of."""
+    from django.db.migrations import Migration
+
+    plain = Migration.apply
+
+    def apply(self: Migration, state: Any, editor: Any, collect_sql: bool = False) -> Any:
+        found = plain(self, state, editor, collect_sql)
+        while editor.deferred_sql:
+            editor.execute(editor.deferred_sql.pop(0))
+        return found
+
+    Migration.apply = apply  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Migration.apply = plain  # type: ignore[method-assign]
 
 
 def _is_too_old(connection: BaseDatabaseWrapper) -> bool:

@@ -82,7 +82,7 @@ def test_it_is_whole_while_somebody_writes_and_serves_elsewhere(server: PostgreS
     assert first == second and first is not None and first[0] > 0
 
     code, words = said(tmp_path / "third", url, *restore)
-    assert code == 1 and "Make an empty one (createdb)" in words and not list((tmp_path / "third").iterdir())
+    assert code == 1 and "tables: make an empty one (createdb)" in words and not list((tmp_path / "third").iterdir())
     code, words = said(
         new, new_database(server, "empty"), "-m", "dashboard.restore", str(archive), "--without-erasures"
     )
@@ -123,6 +123,8 @@ def test_a_database_that_is_away_and_programs_that_are_missing_are_named(
     assert code == 1 and words.startswith("No backup was made: pg_dump ended with 1: ") and "refused" in words
     with pytest.raises(CannotStart, match="cannot be reached"):
         postgres.refuse_tables(nobody)
+    with pytest.raises(CannotStart, match=r"is no address of PostgreSQL, such as [^!]*$"):
+        postgres.dump("mysql://me:hidden!@db/train", tmp_path / "dump")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(postgres, "find_postgres_folder", lambda: None)
     with pytest.raises(CannotStart, match="pg_dump is not on this machine"):

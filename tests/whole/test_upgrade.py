@@ -80,7 +80,7 @@ def served() -> Iterator[TwoWebs]:
 
 
 class Load(threading.Thread):
-    """Asks in one thread without a rest, and keeps how long each call took, and what failed."""
+    """Asks in one thread again and again, and keeps how long each call took, and what failed."""
 
     def __init__(self, client: Client, writes: bool) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Load(threading.Thread):
         self.failed: list[str] = []
 
     def run(self) -> None:
-        while not self.is_over.is_set():
+        while not self.is_over.wait(0.1):
             began = time.monotonic()
             try:
                 if self._writes:
