@@ -2,7 +2,7 @@
 
 The database of the product is copied before the files and the metrics: what is read later may know more (points of a
 run that had just begun), never less (a run that ended, without its last points). PostgreSQL, which has both, is copied
-by pg_dump. The last member says how many there are before it, and their digest: a file that was cut off has none.
+by pg_dump. The last member has the digest of those before it: a file that was cut off has none.
 
 It may be encrypted before it reaches a disk: with a passphrase, or to a public key whose other half is away. Such a
 file: magic (8 bytes), how its key is made (1), 32 bytes for that, then an encrypted file as ``trainyard.at_rest`` has
@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -209,7 +209,7 @@ def back_up(home: Path, target: Path, opener: Opener = NOBODY) -> int:
                 add_folder(archive, home, home / name)
             if not _url():
                 add_database(archive, home / METRICS, Path(folder))
-            add_text(archive, END, json.dumps({"files": archive.num_added, "sha256": archive.digest.hexdigest()}))
+            add_text(archive, END, json.dumps({"sha256": archive.__dict__["digest"].hexdigest()}))
         with beside.open("rb") as file:
             os.fsync(file.fileno())
         size = beside.stat().st_size
@@ -233,32 +233,25 @@ def fingerprint(home: Path) -> str:
     return ""
 
 
-class HashedFile:
+class HashedFile(NamedTuple):
     """A file of which all that is read goes into ``digest``."""
 
-    def __init__(self, file: BinaryIO, digest: "hashlib._Hash") -> None:
-        self._file, self._digest = file, digest
+    file: BinaryIO
+    digest: Any
 
     def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self._digest.update(data)
+        data = self.file.read(size)
+        self.digest.update(data)
         return data
 
 
-class Archive:
+class Archive(tarfile.TarFile):
     """A tar that is written, and the digest of its members' names and contents."""
 
-    def __init__(self, tar: tarfile.TarFile) -> None:
-        self._tar, self.num_added, self.digest = tar, 0, hashlib.sha256()
-
-    def add(self, member: tarfile.TarInfo, file: BinaryIO) -> None:
-        self.digest.update(f"{member.name}\0".encode(errors="surrogateescape"))
-        self._tar.addfile(member, cast(BinaryIO, HashedFile(file, self.digest)))
-        self.num_added += 1
-
-    def add_open(self, file: BinaryIO, name: str) -> None:
-        member = self._tar.gettarinfo(fileobj=file, arcname=name)
-        self.add(member, file)
+    def addfile(self, tarinfo: tarfile.TarInfo, fileobj: Any = None) -> None:
+        digest = self.__dict__.setdefault("digest", hashlib.sha256())
+        digest.update(f"{tarinfo.name}\0".encode(errors="surrogateescape"))
+        super().addfile(tarinfo, cast(BinaryIO, HashedFile(fileobj, digest)))
 
 
 @contextlib.contextmanager
@@ -267,8 +260,8 @@ def open_private(path: Path, opener: Opener) -> Iterator[Archive]:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         writer = EncryptedWriter(file, opener) if opener != NOBODY else None
         target = cast(BinaryIO, writer or file)  # of a stream tarfile asks for write() alone
-        with tarfile.open(fileobj=target, mode="w|gz" if ".gz." in path.name else "w|") as archive:
-            yield Archive(archive)
+        with Archive.open(fileobj=target, mode="w|gz" if ".gz." in path.name else "w|") as archive:
+            yield cast(Archive, archive)
         if writer is not None:
             writer.finish()
 
@@ -277,24 +270,24 @@ def add_database(archive: Archive, path: Path, folder: Path) -> None:
     """Add a copy that is consistent whoever writes meanwhile: SQLite's own backup or pg_dump's, not copied files."""
     copy = folder / (POSTGRESQL if _url() else path.name)
     if _url():
-        postgres.dump(_url(), copy)
+        postgres.run(_url(), "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={copy}")
     else:
         uri = f"{path.resolve().as_uri()}?mode=rw"  # not "ro": a WAL that nobody has open is read by making its index
         with closing(sqlite3.connect(uri, uri=True, timeout=30)) as source, closing(sqlite3.connect(copy)) as target:
             source.backup(target)
-    add_file(archive, copy, copy.name)
+    archive.add(copy, arcname=copy.name)
     copy.unlink()
 
 
 def add_text(archive: Archive, name: str, text: str) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mode, member.mtime = len(text.encode()), 0o600, int(time.time())
-    archive.add(member, io.BytesIO(text.encode()))
+    archive.addfile(member, io.BytesIO(text.encode()))
 
 
 def add_file(archive: Archive, path: Path, name: str) -> None:
-    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-        archive.add_open(file, name)
+    with contextlib.suppress(FileNotFoundError):
+        archive.add(path, arcname=name, recursive=False)
 
 
 def erasures_path(home: Path) -> Path:

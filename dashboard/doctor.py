@@ -13,16 +13,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import urlsplit
 
 from dashboard.backup import LAST, PRODUCT
 from dashboard.home import home_path, secret_key
 from dashboard.up import database
 from dashboard.up.checks import CannotStart
-
-if TYPE_CHECKING:
-    from runs.engines.findings import Finding
 
 CONNECT_S = 5.0
 MOST_DAYS, LEAST_FREE, MOST_SKEW_S = 7, 0.05, 2.0
@@ -63,7 +60,7 @@ def examine_server(*, as_json: bool) -> int:
     return 1 if any(one["is_fine"] is False for one in found) else 0
 
 
-def server_findings() -> Iterator["Finding"]:
+def server_findings() -> Iterator[Any]:
     from runs.engines.findings import Finding
     from runs.presenting import server_state
     from runs.rights.secrets.store import what_does_not_open
@@ -101,7 +98,7 @@ def server_findings() -> Iterator["Finding"]:
         yield Finding("settings", None, "SECRET_KEY is not the one in the home.", "Remove the one that is not used.")
 
 
-def tls_findings() -> Iterator["Finding"]:
+def tls_findings() -> Iterator[Any]:
     from django.conf import settings
     from django.utils import timezone
 
@@ -131,7 +128,7 @@ def examine_tls() -> int:
     return sum(map(_say, tls_findings()))
 
 
-def _say(finding: "Finding") -> bool:
+def _say(finding: Any) -> bool:
     """Print it, and return whether it is wrong."""
     mark = {True: "ok", False: "FAILED", None: "-"}[finding.is_fine]
     print(f"{mark:<7} {finding.step:<11} {finding.sentence}", flush=True)

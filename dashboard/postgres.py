@@ -5,29 +5,12 @@ import contextlib
 import os
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 from dashboard.setup.machine import find_postgres_folder
 from dashboard.up.checks import CannotStart
 
 TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
-
-
-def dump(url: str, target: Path) -> None:
-    """Write all of the database as it is at one moment, whoever writes meanwhile."""
-    _run(url, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={target}")
-
-
-def load(url: str, source: Path) -> None:
-    """Fill an empty database, wholly or not at all."""
-    words = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
-    _run(url, "pg_restore", *words, str(source))
-
-
-def read_through(source: Path) -> None:
-    """Read a copy to its end, without a database."""
-    _run("", "pg_restore", f"--file={os.devnull}", str(source))
 
 
 def refuse_tables(url: str) -> None:
@@ -53,7 +36,8 @@ def _parts(url: str) -> dict[str, Any]:
     raise CannotStart("DATABASE_URL is no address of PostgreSQL, such as postgresql://user:password@host:port/name.")
 
 
-def _run(url: str, name: str, *words: str) -> None:
+def run(url: str, name: str, *words: str) -> None:
+    """Run a program with the database of ``url``, where it is not empty. Raises CannotStart."""
     from psycopg.conninfo import make_conninfo
 
     program, environment = shutil.which(name), dict(os.environ)

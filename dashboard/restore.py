@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from dashboard import backup, postgres
 from dashboard.backup import NOBODY, DecryptedReader, Opener, erasures_path, is_encrypted
@@ -28,6 +28,7 @@ from dashboard.up.database import erase_again, open_database, set_up_django
 from trainyard.at_rest.chunks import CannotDecrypt
 from trainyard.spooling.plain_files import write_private
 
+KEPT = {backup.PRODUCT, backup.METRICS, backup.POSTGRESQL, backup.END, RESTORE_MARKER}  # of a check
 CUT_OFF = "the backup was cut off: its last member is missing."
 OTHER_KEY = (
     "SECRET_KEY is not the one of the backup. Set that one before you serve; if it is lost, people sign in anew, and"
@@ -75,7 +76,14 @@ def restore(home: Path, archive: Path | None, erasures: Path | None, opener: Ope
         raise CannotStart(f"{home} did not come from a backup; name the file.")
     dump = home / backup.POSTGRESQL
     if dump.exists():
-        postgres.load(os.environ.get("DATABASE_URL", ""), dump)
+        words = (
+            "--single-transaction",
+            "--exit-on-error",
+            "--no-owner",
+            "--no-privileges",
+            str(dump),
+        )  # all or nothing
+        postgres.run(os.environ.get("DATABASE_URL", ""), "pg_restore", *words)
         dump.unlink()
     if erasures is not None:
         add_list(erasures, erasures_path(home))
@@ -128,46 +136,33 @@ def unpack(archive: Path, home: Path, opener: Opener = NOBODY) -> None:
 def check(archive: Path, opener: Opener = NOBODY) -> str:
     """Read the backup to its end and try its databases, in a folder for temporary files. Returns a sentence; raises
     what `main` says."""
-    digest, num_files, about, names = hashlib.sha256(), 0, dict[str, Any](), set[str]()
+    digest, names = hashlib.sha256(), list[str]()
     with opened(archive, opener) as tar, tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder:
         for member in tar:
-            if member.name == backup.END:
-                about |= json.load(cast(BinaryIO, tar.extractfile(member)))
-                break
-            names.add(member.name)
-            num_files += 1
-            digest.update(f"{member.name}\0".encode(errors="surrogateescape"))
-            if not member.isreg():
-                continue
-            source = backup.HashedFile(cast(BinaryIO, tar.extractfile(member)), digest)
-            is_read = member.name in (backup.PRODUCT, backup.METRICS, backup.POSTGRESQL, RESTORE_MARKER)
-            with (Path(folder) / member.name if is_read else Path(os.devnull)).open("wb") as target:
-                shutil.copyfileobj(source, target)
-            if is_read:
-                about |= _examined(Path(folder) / member.name)
-    if not {backup.PRODUCT, backup.POSTGRESQL} & names:
-        raise CannotStart("it holds no database.")
-    if "sha256" not in about:
-        raise CannotStart(CUT_OFF)
-    if (about["files"], about["sha256"]) != (num_files, digest.hexdigest()):
-        raise CannotStart("it was changed: its content is not what was written.")
+            names.append(member.name)
+            is_end, is_kept = member.name == backup.END, member.name in KEPT
+            if not is_end:
+                digest.update(f"{member.name}\0".encode(errors="surrogateescape"))
+            if member.isreg():
+                source = backup.HashedFile(
+                    cast(BinaryIO, tar.extractfile(member)), hashlib.sha256() if is_end else digest
+                )
+                with (Path(folder, member.name) if is_kept else Path(os.devnull)).open("wb") as target:
+                    shutil.copyfileobj(cast(BinaryIO, source), target)
+        if backup.END not in names:
+            raise CannotStart(CUT_OFF)
+        about, end = (json.loads(Path(folder, name).read_text()) for name in (RESTORE_MARKER, backup.END))
+        if end["sha256"] != digest.hexdigest():
+            raise CannotStart("it was changed: its content is not what was written.")
+        for name in {backup.PRODUCT, backup.METRICS} & set(names):
+            with closing(sqlite3.connect(Path(folder, name))) as database:
+                if (found := database.execute("PRAGMA integrity_check").fetchone()[0]) != "ok":
+                    raise CannotStart(f"{name} is damaged: {found}")
+        if backup.POSTGRESQL in names:
+            postgres.run("", "pg_restore", f"--file={os.devnull}", str(Path(folder, backup.POSTGRESQL)))
     kind = "PostgreSQL" if backup.POSTGRESQL in names else "SQLite"
     key = "" if "secret_key" in names else " SECRET_KEY is not in it: it was set in the environment."
-    return f"{archive} of {about['made_at']} is whole: {num_files} files, the database ({kind}) opens.{key}"
-
-
-def _examined(copy: Path) -> dict[str, Any]:
-    """Try a database of a backup and remove it; return what the marker says."""
-    if copy.name == RESTORE_MARKER:
-        return cast(dict[str, Any], json.loads(copy.read_text()))
-    if copy.name == backup.POSTGRESQL:
-        postgres.read_through(copy)
-    else:
-        with closing(sqlite3.connect(copy)) as database:
-            if (found := database.execute("PRAGMA integrity_check").fetchone()[0]) != "ok":
-                raise CannotStart(f"{copy.name} is damaged: {found}")
-    copy.unlink()
-    return {}
+    return f"{archive} of {about['made_at']} is whole: {len(names) - 1} files, the database ({kind}) opens.{key}"
 
 
 def add_list(newer: Path, own: Path) -> None:

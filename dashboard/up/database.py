@@ -12,8 +12,8 @@ import secrets
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,15 +88,15 @@ def open_database(*, is_restored: bool = False, only_look: bool = False) -> int:
         num_applied += len(plan)
         if plan and not only_look:  # the command itself takes half a second to find out that there is nothing to do
             only = [label for label, _ in leaves] if len(leaves) == 1 else []  # of the metrics' file: seconds less
-            with _recording_within():
-                call_command("migrate", *only, database=alias, interactive=False, verbosity=0)
+            record_within()
+            call_command("migrate", *only, database=alias, interactive=False, verbosity=0)
     if not (is_restored or only_look):
         erase_again()
     return num_applied
 
 
-@contextlib.contextmanager
-def _recording_within() -> Iterator[None]:
+@cache
+def record_within() -> None:
     """Have each migration recorded in its own transaction. Django records one that left statements for its end, as
     foreign keys are, in the next: who is killed between the two finds tables that nothing knows of."""
     from django.db.migrations import Migration
@@ -110,10 +110,6 @@ def _recording_within() -> Iterator[None]:
         return found
 
     Migration.apply = apply  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        Migration.apply = plain  # type: ignore[method-assign]
 
 
 def _is_too_old(connection: BaseDatabaseWrapper) -> bool:

@@ -124,8 +124,8 @@ def test_a_database_that_is_away_and_programs_that_are_missing_are_named(
     with pytest.raises(CannotStart, match="cannot be reached"):
         postgres.refuse_tables(nobody)
     with pytest.raises(CannotStart, match=r"is no address of PostgreSQL, such as [^!]*$"):
-        postgres.dump("mysql://me:hidden!@db/train", tmp_path / "dump")
+        postgres.run("mysql://me:hidden!@db/train", "pg_dump")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(postgres, "find_postgres_folder", lambda: None)
     with pytest.raises(CannotStart, match="pg_dump is not on this machine"):
-        postgres.dump(server.url, tmp_path / "dump")
+        postgres.run(server.url, "pg_dump")
