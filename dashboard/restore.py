@@ -76,13 +76,7 @@ def restore(home: Path, archive: Path | None, erasures: Path | None, opener: Ope
         raise CannotStart(f"{home} did not come from a backup; name the file.")
     dump = home / backup.POSTGRESQL
     if dump.exists():
-        words = (
-            "--single-transaction",
-            "--exit-on-error",
-            "--no-owner",
-            "--no-privileges",
-            str(dump),
-        )  # all or nothing
+        words = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", str(dump))
         postgres.run(os.environ.get("DATABASE_URL", ""), "pg_restore", *words)
         dump.unlink()
     if erasures is not None:
@@ -122,7 +116,7 @@ def unpack(archive: Path, home: Path, opener: Opener = NOBODY) -> None:
             postgres.refuse_tables(url)
         elif url:
             raise CannotStart(
-                "the backup is of SQLite: restore it without DATABASE_URL. `trainyard to-postgresql` moves it."
+                "the backup is of SQLite: restore it without DATABASE_URL, then `trainyard to-postgresql`."
             )
         tar.extractall(home, filter="data")
     marker, end = home / RESTORE_MARKER, home / backup.END
