@@ -261,7 +261,7 @@ def open_private(path: Path, opener: Opener) -> Iterator[Archive]:
         writer = EncryptedWriter(file, opener) if opener != NOBODY else None
         target = cast(BinaryIO, writer or file)  # of a stream tarfile asks for write() alone
         with Archive.open(fileobj=target, mode="w|gz" if ".gz." in path.name else "w|") as archive:
-            yield cast(Archive, archive)
+            yield archive
         if writer is not None:
             writer.finish()
 

@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         num_rows = move(home)
     except (CannotStart, sqlite3.Error, KeyboardInterrupt) as error:
-        print(f"{error or 'Interrupted.'} {AGAIN}", file=sys.stderr)
+        print(f"{str(error) or 'Interrupted.'} {AGAIN}", file=sys.stderr)
         return 1
     print(f"{num_rows:,} rows were copied and counted. Start Trainyard with DATABASE_URL from now on; {PRODUCT} and")
     print(f"{METRICS} in {home} are as they were: keep them with your backups, then delete them.")

@@ -109,7 +109,7 @@ def record_within() -> None:
             editor.execute(editor.deferred_sql.pop(0))
         return found
 
-    Migration.apply = apply  # type: ignore[method-assign]
+    Migration.apply = apply  # type: ignore[assignment,method-assign]
 
 
 def _is_too_old(connection: BaseDatabaseWrapper) -> bool:
