@@ -1,7 +1,8 @@
 """`python -m dashboard.backup FILE`: one tar of everything that counts in this home, taken while it runs.
 
 The database of the product is copied before the files and the metrics: what is read later may know more (points of a
-run that had just begun), never less (a run that ended, without its last points).
+run that had just begun), never less (a run that ended, without its last points). PostgreSQL, which has both, is copied
+by pg_dump. The last member has the digest of those before it: a file that was cut off has none.
 
 It may be encrypted before it reaches a disk: with a passphrase, or to a public key whose other half is away. Such a
 file: magic (8 bytes), how its key is made (1), 32 bytes for that, then an encrypted file as ``trainyard.at_rest`` has
@@ -11,6 +12,8 @@ ECIES, by HKDF from an X25519 exchange (RFC 7748), where they are the public hal
 
 import argparse
 import contextlib
+import hashlib
+import hmac
 import io
 import json
 import os
@@ -24,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -32,10 +35,12 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
+from dashboard import postgres
 from dashboard.home import RESTORE_MARKER, home_path
 from dashboard.up.checks import CannotStart
 from trainyard.at_rest.chunks import CHUNK_BYTES, DecryptedFile, Encryptor
 from trainyard.at_rest.keyring import KEY_BYTES, Keyring
+from trainyard.spooling.plain_files import write_private
 
 MAGIC = b"\x89TYBAK1\n"
 ENVELOPE = struct.Struct("<8sB32s")
@@ -147,42 +152,49 @@ def _context(envelope: bytes) -> str:
     return f"backup|{envelope.hex()}"
 
 
-PRODUCT, METRICS = "trainyard.sqlite3", "metrics.sqlite3"
+PRODUCT, METRICS, POSTGRESQL = "trainyard.sqlite3", "metrics.sqlite3", "postgresql.dump"
 ERASURES = "erasures.jsonl"
+END = "backup.json"  # the last member
+LAST = "last_backup.json"  # in the home: when, and where to
 NOBODY = Opener()
 # A checkpoint that is deleted meanwhile is incomplete; its checksums show that.
 FOLDERS = ("runs", "bundles", "checkpoints", "tls")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m dashboard.backup", description="Copy this home into one file.")
-    parser.add_argument("file", type=Path, help="where to write it; a name that ends in .gz is compressed")
+    parser = argparse.ArgumentParser(prog="trainyard backup", description="Copy all state into one file.")
+    words = "where to write it: a name that ends in .gz is compressed; in a folder it is named by the time"
+    parser.add_argument("file", type=Path, help=words)
     whom = parser.add_mutually_exclusive_group()
     whom.add_argument("--passphrase-file", type=Path, metavar="FILE", help="encrypt it with the passphrase in a file")
     whom.add_argument("--encrypt-to", type=Path, metavar="FILE", help="encrypt it to a public key (X25519, PEM)")
     options = parser.parse_args(arguments)
+    target = options.file
+    if target.is_dir():
+        target /= f"trainyard-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz"
     try:
-        size = back_up(home_path(), options.file, Opener(options.passphrase_file, options.encrypt_to))
+        size = back_up(home_path(), target, Opener(options.passphrase_file, options.encrypt_to))
     except (CannotStart, OSError, sqlite3.Error) as error:
         print(f"No backup was made: {error}", file=sys.stderr)
         return 1
     opens_with = " --passphrase-file FILE" if options.passphrase_file else " --key FILE" if options.encrypt_to else ""
-    how = f"trainyard restore {options.file}{opens_with}, with TRAINYARD_HOME set to an empty folder,"
-    print(f"{options.file} ({size / 1e6:.1f} MB). To restore: {how} and with the newest list of erased people.")
+    where = "TRAINYARD_HOME set to an empty folder" + " and DATABASE_URL to an empty database" * bool(_url())
+    print(f"{target} ({size / 1e6:.1f} MB). To restore: trainyard restore {target}{opens_with}, with {where},")
+    print("and with the newest list of erased people.")
+    apart = [name for name in ("SECRET_KEY", "TRAINYARD_SECRETS_KEY") if os.environ.get(name)]
+    apart += ["secrets.key"] if (home_path() / "secrets.key").exists() else []
+    if apart:
+        print(f"Not in it, and needed to restore: {' and '.join(apart)}. Keep a copy of each elsewhere.")
     return 0
 
 
 def back_up(home: Path, target: Path, opener: Opener = NOBODY) -> int:
     """Write the backup, encrypted where ``opener`` names a file, and return its size in bytes. ``target`` appears only
     when all of it is on the disk."""
-    if os.environ.get("DATABASE_URL"):
-        raise CannotStart(
-            "the database is PostgreSQL: copy it with pg_dump first, then of the home runs/, bundles/, checkpoints/, "
-            "tls/, secret_key, sign_in.toml and erasures.jsonl; keep secrets.key apart from them."
-        )
-    if not (home / PRODUCT).exists():
+    if not (home / ("runs" if _url() else PRODUCT)).exists():
         raise CannotStart(f"{home} is no home of Trainyard.")
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    beside, now = target.with_name(f".{target.name}.{os.getpid()}"), datetime.now(UTC).isoformat()
+    about = {"made_at": now, "secret_key": fingerprint(home), "has_end": True}
     try:
         with (
             open_private(beside, opener) as archive,
@@ -191,49 +203,89 @@ def back_up(home: Path, target: Path, opener: Opener = NOBODY) -> int:
             add_database(archive, home / PRODUCT, Path(folder))
             for name in ("secret_key", "sign_in.toml"):
                 add_file(archive, home / name, name)
-            add_text(archive, RESTORE_MARKER, json.dumps({"made_at": datetime.now(UTC).isoformat()}))
+            add_text(archive, RESTORE_MARKER, json.dumps(about))
             add_file(archive, erasures_path(home), ERASURES)
             for name in FOLDERS:
                 add_folder(archive, home, home / name)
-            add_database(archive, home / METRICS, Path(folder))
+            if not _url():
+                add_database(archive, home / METRICS, Path(folder))
+            add_text(archive, END, json.dumps({"sha256": archive.__dict__["digest"].hexdigest()}))
         with beside.open("rb") as file:
             os.fsync(file.fileno())
         size = beside.stat().st_size
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # the backup is there; a full disk of the home takes nothing from it
+        write_private(home / LAST, json.dumps({"at": now, "file": str(target.resolve()), "bytes": size}))
     return size
 
 
+def _url() -> str:
+    return os.environ.get("DATABASE_URL", "")
+
+
+def fingerprint(home: Path) -> str:
+    """Return what tells this SECRET_KEY from another one; empty where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        key = os.environ.get("SECRET_KEY") or (home / "secret_key").read_text()
+        return hmac.new(key.encode(), b"trainyard backup", hashlib.sha256).hexdigest()[:16]
+    return ""
+
+
+class HashedFile(NamedTuple):
+    """A file of which all that is read goes into ``digest``."""
+
+    file: BinaryIO
+    digest: Any
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(size)
+        self.digest.update(data)
+        return data
+
+
+class Archive(tarfile.TarFile):
+    """A tar that is written, and the digest of its members' names and contents."""
+
+    def addfile(self, tarinfo: tarfile.TarInfo, fileobj: Any = None) -> None:
+        digest = self.__dict__.setdefault("digest", hashlib.sha256())
+        digest.update(f"{tarinfo.name}\0".encode(errors="surrogateescape"))
+        super().addfile(tarinfo, cast(BinaryIO, HashedFile(fileobj, digest)))
+
+
 @contextlib.contextmanager
-def open_private(path: Path, opener: Opener) -> Iterator[tarfile.TarFile]:
+def open_private(path: Path, opener: Opener) -> Iterator[Archive]:
     """Open a new archive that only its owner reads: it holds the key of the site."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         writer = EncryptedWriter(file, opener) if opener != NOBODY else None
         target = cast(BinaryIO, writer or file)  # of a stream tarfile asks for write() alone
-        with tarfile.open(fileobj=target, mode="w|gz" if ".gz." in path.name else "w|") as archive:
+        with Archive.open(fileobj=target, mode="w|gz" if ".gz." in path.name else "w|") as archive:
             yield archive
         if writer is not None:
             writer.finish()
 
 
-def add_database(archive: tarfile.TarFile, path: Path, folder: Path) -> None:
-    """Add a copy that is consistent whoever writes meanwhile: SQLite's own backup, not a copy of the file."""
-    copy = folder / path.name
-    uri = f"{path.resolve().as_uri()}?mode=rw"  # not "ro": a WAL that nobody has open is read by making its index
-    with closing(sqlite3.connect(uri, uri=True, timeout=30)) as source, closing(sqlite3.connect(copy)) as target:
-        source.backup(target)
-    archive.add(copy, arcname=path.name)
+def add_database(archive: Archive, path: Path, folder: Path) -> None:
+    """Add a copy that is consistent whoever writes meanwhile: SQLite's own backup or pg_dump's, not copied files."""
+    copy = folder / (POSTGRESQL if _url() else path.name)
+    if _url():
+        postgres.run(_url(), "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={copy}")
+    else:
+        uri = f"{path.resolve().as_uri()}?mode=rw"  # not "ro": a WAL that nobody has open is read by making its index
+        with closing(sqlite3.connect(uri, uri=True, timeout=30)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+    archive.add(copy, arcname=copy.name)
     copy.unlink()
 
 
-def add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
+def add_text(archive: Archive, name: str, text: str) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mode, member.mtime = len(text.encode()), 0o600, int(time.time())
     archive.addfile(member, io.BytesIO(text.encode()))
 
 
-def add_file(archive: tarfile.TarFile, path: Path, name: str) -> None:
+def add_file(archive: Archive, path: Path, name: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         archive.add(path, arcname=name, recursive=False)
 
@@ -243,7 +295,7 @@ def erasures_path(home: Path) -> Path:
     return Path(os.environ.get("ERASURES_FILE") or home / ERASURES)
 
 
-def add_folder(archive: tarfile.TarFile, home: Path, folder: Path) -> None:
+def add_folder(archive: Archive, home: Path, folder: Path) -> None:
     """Add the files below ``folder``. One that goes away meanwhile is left out: its run was deleted."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():

@@ -1,18 +1,28 @@
-"""`python -m dashboard.doctor [--cluster NAME]`: whether nodes reach this server as they should, and whether a cluster
-can run what is launched on it; and what to mend."""
+"""`python -m dashboard.doctor [--cluster NAME | --server]`: whether nodes reach this server as they should, whether a
+cluster can run what is launched on it, or whether the server itself is well; and what to mend."""
 
 import argparse
+import json
 import os
+import shutil
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
 from itertools import chain
+from typing import Any
 from urllib.parse import urlsplit
 
-import django
+from dashboard.backup import LAST, PRODUCT
+from dashboard.home import home_path, secret_key
+from dashboard.up import database
+from dashboard.up.checks import CannotStart
 
 CONNECT_S = 5.0
+MOST_DAYS, LEAST_FREE, MOST_SKEW_S = 7, 0.05, 2.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,29 +30,85 @@ def main(arguments: list[str] | None = None) -> int:
         prog="trainyard doctor", description="Say what keeps nodes from the server, or a cluster from training."
     )
     parser.add_argument("--cluster", metavar="NAME", help="the cluster to look at; default: the server's TLS alone")
+    parser.add_argument("--server", action="store_true", help="look at the server itself")
+    parser.add_argument("--json", action="store_true", help="with --server, print a JSON list")
     parser.add_argument(
         "--accept-cost", action="store_true", help="with --cluster, also run a short job where its machines are billed"
     )
     options = parser.parse_args(arguments)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
-    django.setup()
+    try:
+        database.set_up_django()
+    except CannotStart as error:  # settings that contradict
+        print(error, file=sys.stderr)
+        return 1
+    if options.server:
+        return examine_server(as_json=options.json)
     num_wrong = examine_tls()
     if options.cluster is None:
         return 1 if num_wrong else 0
     return examine(options.cluster, accepts_cost=options.accept_cost) or (1 if num_wrong else 0)
 
 
-def examine_tls() -> int:
-    """Print one line for each thing that is wrong with the certificates, or one that nothing is; return how many."""
+def examine_server(*, as_json: bool) -> int:
+    """Print a line for each thing, or JSON; return 0 where nothing failed."""
+    words = {True: "ok", False: "FAILED", None: "warning"}
+    found = [{**asdict(one), "state": words[one.is_fine]} for one in chain(server_findings(), tls_findings())]
+    if as_json:
+        print(json.dumps([{name: one[name] for name in ("step", "state", "sentence", "advice")} for one in found]))
+    for one in [] if as_json else found:
+        print(f"{one['state']:<7} {one['step']:<11} {one['sentence']}{' ' if one['advice'] else ''}{one['advice']}")
+    return 1 if any(one["is_fine"] is False for one in found) else 0
+
+
+def server_findings() -> Iterator[Any]:
+    from runs.engines.findings import Finding
+    from runs.presenting import server_state
+    from runs.rights.secrets.store import what_does_not_open
+    from runs.serving.transport import redis
+
+    home = home_path()
+    try:
+        behind = database.open_database(only_look=True)
+        advice = "Run `trainyard migrate`." * bool(behind)
+        yield Finding("database", not behind, f"It answers, and {behind} migrations are missing.", advice)
+        secrets = "" if behind else what_does_not_open()
+        yield Finding("secrets", not secrets, secrets or "The keys open what is stored.")
+    except CannotStart as error:
+        yield Finding("database", False, str(error))
+    state = server_state.look(asks_database=False)
+    for sentence in state.sentences:
+        yield Finding("server", False, sentence, f"Its logs are in {home / 'logs'}, or in the journal.")
+    if state.valkey:
+        skew_s = abs(time.time() - redis().time()[0])
+        yield Finding("clock", skew_s < MOST_SKEW_S or None, f"{skew_s:.0f} s beside Valkey's.")
+        yield Finding("Valkey", True, "It answers.")
+    room = shutil.disk_usage(home)
+    advice = "" if (is_roomy := room.free > LEAST_FREE * room.total) else "Make room: at 0 nothing is stored."
+    yield Finding("disk", is_roomy or None, f"{room.free / 1e9:,.1f} of {room.total / 1e9:,.1f} GB are free.", advice)
+    yield Finding("sandbox", True, database.isolation(home))
+    try:
+        last = json.loads((home / LAST).read_text())
+        days = (datetime.now(UTC) - datetime.fromisoformat(last["at"])).days
+        yield Finding("backup", days <= MOST_DAYS or None, f"{last['file']} is {days} days old.")
+    except (OSError, ValueError):
+        yield Finding("backup", None, "None was made of this home.", "`trainyard backup FOLDER` makes one.")
+    if os.environ.get("DATABASE_URL") and (home / PRODUCT).exists():
+        yield Finding("settings", None, f"{home / PRODUCT} is there, and not used.", "DATABASE_URL goes first.")
+    if os.environ.get("SECRET_KEY", kept := secret_key(home)) != kept:
+        yield Finding("settings", None, "SECRET_KEY is not the one in the home.", "Remove the one that is not used.")
+
+
+def tls_findings() -> Iterator[Any]:
     from django.conf import settings
     from django.utils import timezone
 
+    from runs.engines.findings import Finding
     from runs.serving import certificates
     from trainyard.rest.trust import certificates_in
 
     if not (settings.IS_TLS or settings.IS_TLS_SERVED):
-        print(f"{'-':<7} {'TLS':<11} Served without TLS; `trainyard tls init` makes certificates.")
-        return 0
+        yield Finding("TLS", None, "Served without TLS; `trainyard tls init` makes certificates.")
+        return
     folder, url = settings.TLS_FOLDER, str(settings.PUBLIC_URL)
     is_ours = settings.IS_TLS_SERVED and settings.PROXY_AUTHORITIES is None
     wrong = certificates.problems(folder, url, timezone.now()) if is_ours else []
@@ -50,13 +116,25 @@ def examine_tls() -> int:
     # As it joins a node trusts the one authority that its token names, later all of them.
     wrong += connection_problems(url, "".join(certificates_in(trusted)[:1]))
     wrong += connection_problems(str(settings.VALKEY_TLS_URL), trusted)
-    for sentence in dict.fromkeys(wrong):
-        print(f"{'FAILED':<7} {'TLS':<11} {sentence}", flush=True)
+    yield from (Finding("TLS", False, sentence) for sentence in dict.fromkeys(wrong))
     if not wrong:
         found = certificates.served(folder) if is_ours else None
         by = f"with a certificate until {found.server.ends_at:%Y-%m-%d}" if found else f"by a proxy at {url}"
-        print(f"{'ok':<7} {'TLS':<11} Served {by}.", flush=True)
-    return len(wrong)
+        yield Finding("TLS", True, f"Served {by}.")
+
+
+def examine_tls() -> int:
+    """Print one line for each thing that is wrong with the certificates, or one that nothing is; return how many."""
+    return sum(map(_say, tls_findings()))
+
+
+def _say(finding: Any) -> bool:
+    """Print it, and return whether it is wrong."""
+    mark = {True: "ok", False: "FAILED", None: "-"}[finding.is_fine]
+    print(f"{mark:<7} {finding.step:<11} {finding.sentence}", flush=True)
+    if finding.is_fine is False and finding.advice:
+        print(f"{'':<19} {finding.advice}", flush=True)
+    return finding.is_fine is False
 
 
 def connection_problems(url: str, trusted: str) -> Iterator[str]:
@@ -89,15 +167,9 @@ def examine(name: str, *, accepts_cost: bool = False) -> int:
         known = ", ".join(Cluster.objects.values_list("name", flat=True)) or "none"
         print(f"There is no cluster {name!r}; there are: {known}.", file=sys.stderr)
         return 1
-    num_wrong = 0
     bringing = allocating_engine(cluster.engine) if accepts_cost else None
-    for finding in chain(engine_of(cluster).examine(cluster), bringing.examine_billed(cluster) if bringing else ()):
-        mark = {True: "ok", False: "FAILED", None: "-"}[finding.is_fine]
-        print(f"{mark:<7} {finding.step:<11} {finding.sentence}", flush=True)
-        if finding.is_fine is False:
-            num_wrong += 1
-            if finding.advice:
-                print(f"{'':<19} {finding.advice}", flush=True)
+    findings = chain(engine_of(cluster).examine(cluster), bringing.examine_billed(cluster) if bringing else ())
+    num_wrong = sum(map(_say, findings))
     print(f"Cluster {name} is ready." if not num_wrong else f"Cluster {name} is not ready: mend what FAILED.")
     return 1 if num_wrong else 0
 

@@ -8,7 +8,7 @@ import sys
 
 from dashboard.home import home_path, serves_tls
 from dashboard.http import hosts
-from dashboard.up import checks, database, programs
+from dashboard.up import checks, database, programs, valkey
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Program
 
@@ -31,10 +31,11 @@ def main(arguments: list[str] | None = None) -> int:
             return migrate()
         if not os.environ.get("REDIS_URL"):
             raise CannotStart(NOT_ENOUGH)
+        valkey.refuse_old_server(os.environ["REDIS_URL"])
         if behind := database.open_database(only_look=True):
             raise CannotStart(f"The database lacks {behind} migrations of this version: run `trainyard migrate` first.")
         program = _program(options.process, options.shard)
-    except CannotStart as error:
+    except (CannotStart, valkey.NoValkey) as error:
         print(error, file=sys.stderr)
         return 1
     given = os.environ | {name: value for name, value in program.environment.items() if value is not None}

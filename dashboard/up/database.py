@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tomllib
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dashboard.home import authorities_file
 from dashboard.up.checks import CannotStart
@@ -35,6 +36,8 @@ TOO_OLD = (
     "was made before 0.1.0, by a version that this one cannot upgrade. Start a version in between with it once, "
     "or begin in another TRAINYARD_HOME."
 )
+# The oldest that tests run on; Django's own limits are lower.
+OLDEST = {"postgresql": ("PostgreSQL", (15,)), "sqlite": ("SQLite", (3, 40))}
 REACH = {  # by the mechanism of isolation, docs/isolation.md
     "user and namespace": OTHER_USER,
     "user": OTHER_USER,
@@ -59,7 +62,7 @@ def open_database(*, is_restored: bool = False, only_look: bool = False) -> int:
 
     Whoever was erased and came back with an older database is erased again; ``is_restored``: the caller does that."""
     from django.core.management import call_command
-    from django.db import OperationalError, connections, router
+    from django.db import NotSupportedError, OperationalError, connections, router
     from django.db.migrations.executor import MigrationExecutor
 
     num_applied = 0
@@ -71,6 +74,12 @@ def open_database(*, is_restored: bool = False, only_look: bool = False) -> int:
         except OperationalError as error:
             reason = str(error).strip().splitlines()[0]
             raise CannotStart(f"The database {place} cannot be reached: {reason}") from error
+        except NotSupportedError as error:
+            raise CannotStart(f"The database {place} is too old: {error}") from error
+        name, oldest = OLDEST[connection.vendor]
+        if (found := connection.get_database_version()) < oldest:
+            versions = (".".join(map(str, version)) for version in (found, oldest))
+            raise CannotStart("The database {} is {} {}; Trainyard needs {} or newer.".format(place, name, *versions))
         if _is_too_old(connection):
             raise CannotStart(f"The database {place} {TOO_OLD}")
         executor = MigrationExecutor(connection)
@@ -79,10 +88,28 @@ def open_database(*, is_restored: bool = False, only_look: bool = False) -> int:
         num_applied += len(plan)
         if plan and not only_look:  # the command itself takes half a second to find out that there is nothing to do
             only = [label for label, _ in leaves] if len(leaves) == 1 else []  # of the metrics' file: seconds less
+            record_within()
             call_command("migrate", *only, database=alias, interactive=False, verbosity=0)
     if not (is_restored or only_look):
         erase_again()
     return num_applied
+
+
+@cache
+def record_within() -> None:
+    """Have each migration recorded in its own transaction. Django records one that left statements for its end, as
+    foreign keys are, in the next: who is killed between the two finds tables that nothing knows of."""
+    from django.db.migrations import Migration
+
+    plain = Migration.apply
+
+    def apply(self: Migration, state: Any, editor: Any, collect_sql: bool = False) -> Any:
+        found = plain(self, state, editor, collect_sql)
+        while editor.deferred_sql:
+            editor.execute(editor.deferred_sql.pop(0))
+        return found
+
+    Migration.apply = apply  # type: ignore[assignment,method-assign]
 
 
 def _is_too_old(connection: BaseDatabaseWrapper) -> bool:

@@ -20,7 +20,7 @@ from dashboard.up import children, database, programs
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Child, Program
 from dashboard.up.output import Console, LogFile, LogStream
-from dashboard.up.valkey import NoValkey, answers
+from dashboard.up.valkey import NoValkey, answers, refuse_old_server
 from trainyard.spooling.plain_files import write_private
 
 P = ParamSpec("P")
@@ -150,10 +150,10 @@ class Processes:
         children.end_all()
 
     async def _start_valkey(self) -> None:
-        if os.environ.get("REDIS_URL"):
-            return
         unix_socket = socket_path(self.home)
         try:
+            if url := os.environ.get("REDIS_URL"):
+                return await asyncio.to_thread(refuse_old_server, url)
             await asyncio.to_thread(make_private, unix_socket.parent)
             await self._start_child(programs.valkey(self.home, unix_socket))
         except NoValkey as error:

@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 from trainyard.spooling.plain_files import write_private
@@ -48,6 +49,24 @@ def version_of(program: str) -> str:
     if (int(found[2]), int(found[3])) < OLDEST:
         raise NoValkey(f"{program} is version {found[1]}; Trainyard needs {OLDEST[0]}.{OLDEST[1]} or newer.")
     return found[1]
+
+
+def refuse_old_server(url: str) -> None:
+    """Raise NoValkey where the server at ``url`` is too old. One that does not answer is waited for by who needs it."""
+    import redis
+
+    try:
+        with redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5) as client:
+            version = str(client.info("server")["redis_version"])  # Valkey says there which Redis it stands for
+    except ValueError as error:
+        raise NoValkey(f"REDIS_URL is no address of a Valkey: {error}") from error
+    except (redis.RedisError, OSError) as error:
+        print(f"Valkey does not answer: {error}. It is waited for.", file=sys.stderr, flush=True)
+        return
+    if tuple(map(int, version.split(".")[:2])) < OLDEST:
+        raise NoValkey(
+            f"The server of REDIS_URL is version {version}; Trainyard needs {OLDEST[0]}.{OLDEST[1]} or newer."
+        )
 
 
 def server_command(folder: Path, unix_socket: Path, *, durable: bool = True, password: str = "") -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import stat
 import subprocess
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import backup
+from dashboard import backup, restore
 from dashboard.up.checks import CannotStart
+from tests.disks import disk_of_1_mb
 from tests.up_process import Up
 
 
@@ -44,7 +46,7 @@ def test_it_holds_databases_files_and_the_key(tmp_path: Path) -> None:
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     with tarfile.open(target) as archive:
         assert sorted(archive.getnames()) == [
-            "checkpoints/abc/step-1.fence-1/manifest.json", "from_backup.json", "metrics.sqlite3",
+            "backup.json", "checkpoints/abc/step-1.fence-1/manifest.json", "from_backup.json", "metrics.sqlite3",
             "runs/abc/output/model.safetensors",
             "secret_key", "sign_in.toml", "trainyard.sqlite3",
         ]  # fmt: skip
@@ -86,10 +88,51 @@ def test_a_folder_that_is_no_home_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_postgresql_is_left_to_its_own_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABASE_URL", "postgresql://localhost/train")
-    with pytest.raises(CannotStart, match="pg_dump"):
-        backup.back_up(tmp_path, tmp_path / "all.tar")
+def test_a_check_finds_what_was_cut_off_or_changed_and_names_a_key_that_is_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "home").mkdir()
+    home, target = make_home(tmp_path / "home"), tmp_path / "all.tar"
+    backup.back_up(home, target)
+    assert json.loads((home / backup.LAST).read_text())["file"] == str(target)
+    assert "is whole: 7 files, the database (SQLite) opens." in restore.check(target)
+    data = target.read_bytes()
+    at = data.index(b"weights")
+    target.write_bytes(data[:at] + b"WEIGHTS" + data[at + 7 :])
+    with pytest.raises(CannotStart, match="its content is not what was written"):
+        restore.check(target)
+    target.write_bytes(data[: data.rindex(b"backup.json")])
+    with pytest.raises(CannotStart, match="was cut off"):
+        restore.check(target)
+    with pytest.raises(CannotStart, match="was cut off"):
+        restore.unpack(target, tmp_path / "new")
+    target.write_bytes(data[: at // 2])
+    assert restore.main([str(target), "--check"]) == 1
+    assert "all.tar is no good backup: " in capsys.readouterr().err
+    (home / "secret_key").unlink()
+    monkeypatch.setenv("SECRET_KEY", "elsewhere")
+    monkeypatch.setenv("TRAINYARD_HOME", str(home))
+    assert backup.main([str(target)]) == 0
+    said = capsys.readouterr().out
+    assert "Not in it, and needed to restore: SECRET_KEY and secrets.key." in said and "elsewhere." in said
+    assert restore.check(target).endswith("SECRET_KEY is not in it: it was set in the environment.")
+
+
+@pytest.mark.extended
+def test_a_disk_that_is_full_leaves_no_half_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "home").mkdir()
+    home = make_home(tmp_path / "home")
+    (home / "runs" / "abc" / "output" / "model.safetensors").write_bytes(bytes(2_000_000))
+    monkeypatch.setenv("TRAINYARD_HOME", str(home))
+    with disk_of_1_mb(tmp_path / "small") as small:
+        (small / "before.tar").write_bytes(b"an older one")
+        for name in ("all.tar", "before.tar"):
+            assert backup.main([str(small / name)]) == 1
+        assert capsys.readouterr().err.count("No backup was made: [Errno 28] No space left on device") == 2
+        assert [(one.name, one.read_bytes()) for one in small.iterdir()] == [("before.tar", b"an older one")]
+    assert not (home / backup.LAST).exists() and not list(home.glob(".backup-*"))
 
 
 def test_it_is_taken_of_a_running_trainyard(running_trainyard: Up, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ PROGRAMS = {
     "tls": ("dashboard.tls", "make, show, renew and rotate the server's certificates"),
     "backup": ("dashboard.backup", "copy all state to FILE, consistently, while Trainyard runs"),
     "restore": ("dashboard.restore", "make a home of a backup, without people who were erased since"),
+    "to-postgresql": ("dashboard.moving", "copy this home's SQLite files into the PostgreSQL of DATABASE_URL"),
     "sign-in-link": ("dashboard.sign_in", "print a link that signs in once"),
     "manage": ("dashboard.manage", "run a command of Django's on the server: migrate, audit, person, erasures, …"),
 }

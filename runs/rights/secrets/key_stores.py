@@ -81,6 +81,11 @@ class FileKeys(LocalKeys):
             raise KeyProblem(f"{self._path} is open to others: chmod 600 it.")
         return parse_keys(text, str(self._path))
 
+    def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:
+        if not self._path.exists():  # a new one would open nothing that is stored
+            raise KeyProblem(f"{self._path} is not there: put the copy of it back that was kept apart.")
+        return super().unwrap(key_id, wrapped, place)
+
     def rotate(self) -> str:
         self._write([_new_key(), *(_line(key_id, key) for key_id, key in self._read().items())])
         return f"A new key wraps secrets now; it was added to {self._path}."

@@ -88,6 +88,13 @@ def is_all_wrapped(newest: str) -> bool:
     return all(envelope.key_id == newest for envelope in found)
 
 
+def stored_envelopes() -> Iterator[tuple[str, Envelope]]:
+    """Yield the place and the envelope of every text that is sealed with the keys of secrets."""
+    for stored in _stored_texts():
+        if (envelope := _envelope_of(stored.text)) is not None:
+            yield stored.place, envelope
+
+
 def _stored_texts() -> Iterator[StoredText]:
     for key in GitKey.objects.all():
         yield StoredText(git_key_place(key.project_id, key.pk), key.locked, _replacing(GitKey, key))

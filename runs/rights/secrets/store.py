@@ -8,9 +8,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from msgspec.structs import asdict
 
-from runs.models import Project, Secret, SecretVersion, User
-from runs.rights.secrets import sealed
-from runs.rights.secrets.key_stores import KeyStore
+from runs.models import Project, Secret, SecretVersion, StorageKey, User
+from runs.rights.secrets import sealed, storage_keys
+from runs.rights.secrets.key_stores import KeyProblem, KeyStore
 from runs.rights.secrets.keys import key_store
 from runs.rights.secrets.storage_keys import are_storage_keys_wrapped, wrap_storage_keys_again
 from trainyard.contract.limits import MAX_SECRET_BYTES
@@ -90,6 +90,24 @@ def rotate_key() -> Rotation:
         store.forget_others()
     log.info("secrets.key_rotated", versions=number)
     return Rotation(sentence, number)
+
+
+def what_does_not_open() -> str:
+    """Return a sentence about stored secrets that no key of this server opens; empty where all open. One of each key is
+    tried."""
+    found = {
+        row.key_id: (row.wrapped_key, place_of(row.secret, row.number))
+        for row in SecretVersion.objects.select_related("secret").defer("ciphertext")
+    }
+    living = StorageKey.objects.filter(destroyed_at=None)
+    found |= {row.key_id: (row.wrapped_key, storage_keys.place_of(row)) for row in living}
+    found |= {envelope.key_id: (envelope.wrapped_key, place) for place, envelope in sealed.stored_envelopes()}
+    try:
+        for key_id, (wrapped, place) in found.items():
+            key_store().unwrap(key_id, wrapped, place)
+    except KeyProblem as error:
+        return f"Secrets do not open: {error}"
+    return ""
 
 
 def _wrap_all(store: KeyStore) -> int:

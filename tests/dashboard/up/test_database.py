@@ -7,9 +7,11 @@ import tomllib
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from django.utils import timezone
 
 from dashboard.up import database
+from dashboard.up.checks import CannotStart
 from runs import actions
 from runs.models import Node, Token
 from runs.rights.access import token_of_machine, user_of_token
@@ -101,3 +103,9 @@ def test_only_runs_on_nodes_that_were_started_here_are_said_to_end(cast: Cast) -
         make_attempt(run, [node])
     assert database.live_runs(["local-1"]) == (["on-local-1"], 2)
     assert database.live_runs([]) == ([], 2), "where no node was started, as when `up` fails before"
+
+
+def test_a_database_below_the_oldest_that_is_tested_is_refused(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "OLDEST", {name: (word, (99,)) for name, (word, _) in database.OLDEST.items()})
+    with pytest.raises(CannotStart, match=r" is (SQLite|PostgreSQL) \d+\.\d+.*; Trainyard needs 99 or newer"):
+        database.open_database(only_look=True)

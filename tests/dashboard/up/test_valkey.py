@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from dashboard.up import valkey
 from dashboard.up.valkey import NoValkey, server_command
 from tests.servers import Valkey, short_folder
 
@@ -75,3 +76,16 @@ def program(path: Path, line: str) -> Path:
 
 def users_file_of(command: list[str]) -> str:
     return command[command.index("--aclfile") + 1]
+
+
+def test_a_server_of_somebody_else_that_is_too_old_is_refused_and_one_that_is_away_is_waited_for(
+    valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    valkey.refuse_old_server(valkey_server.url)
+    valkey.refuse_old_server("redis://127.0.0.1:1/0")
+    assert "Valkey does not answer: " in capsys.readouterr().err
+    with pytest.raises(NoValkey, match="REDIS_URL is no address of a Valkey"):
+        valkey.refuse_old_server("here")
+    monkeypatch.setattr(valkey, "OLDEST", (99, 0))
+    with pytest.raises(NoValkey, match=r"of REDIS_URL is version \d+\.\d+\.\d+; Trainyard needs 99\.0 or newer"):
+        valkey.refuse_old_server(valkey_server.url)

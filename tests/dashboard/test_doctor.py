@@ -1,0 +1,47 @@
+"""What `trainyard doctor --server` says of a server that runs, and of one that is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.dashboard.postgres_home import said
+from tests.up_process import ROOT, Up, new_home
+
+
+def test_a_server_that_runs_is_well(running_trainyard: Up) -> None:
+    environment = {**os.environ, "TRAINYARD_HOME": str(running_trainyard.home)}
+    words = [sys.executable, "-m", "dashboard.doctor", "--server", "--json"]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=100)
+    found = {one["step"]: one for one in json.loads(done.stdout)}
+    assert {"database", "secrets", "Valkey", "clock", "disk", "sandbox", "backup", "TLS"} <= found.keys()
+    assert done.returncode == 0 and {one["state"] for one in found.values()} <= {"ok", "warning"}, done.stdout
+    assert found["database"]["state"] == found["Valkey"]["state"] == "ok"
+
+
+@pytest.mark.extended
+def test_what_is_broken_fails_with_what_to_do(tmp_path: Path) -> None:
+    home = new_home(tmp_path)
+    code, words = said(home, "", "-m", "dashboard.doctor", "--server")
+    assert code == 1 and "FAILED  server      Valkey does not answer" in words, words
+    assert "ok      database    It answers, and 0 migrations are missing." in words
+    assert "warning backup      None was made of this home. `trainyard backup FOLDER` makes one." in words
+    code, words = said(home, "", "-m", "dashboard.backup", str(tmp_path / "all.tar"))
+    code, words = said(home, "", "-m", "dashboard.doctor", "--server", SECRET_KEY="another")
+    assert f"ok      backup      {tmp_path / 'all.tar'} is 0 days old." in words
+    assert "warning settings    SECRET_KEY is not the one in the home." in words
+    for file in home.glob("*.sqlite3*"):
+        file.unlink()
+    shutil.rmtree(home / "static", ignore_errors=True)
+    code, words = said(home, "", "-m", "dashboard.doctor", "--server")
+    assert code == 1 and "FAILED  database" in words and "Run `trainyard migrate`." in words
+    code, words = said(home, "postgresql://nobody@127.0.0.1:1/none", "-m", "dashboard.doctor", "--server")
+    assert code == 1 and "FAILED  database    The database none on 127.0.0.1:1 cannot be reached" in words
+    code, words = said(home, "", "-m", "dashboard.doctor", "--server", INGEST_SHARDS="2")
+    assert code == 1 and "INGEST_SHARDS above 1 needs PostgreSQL" in words
