@@ -10,7 +10,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
@@ -105,11 +104,11 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Cluster]
 
 @router.post("/clusters", response={201: ClusterOut})
 @operation(site(access.Permission.CLUSTERS_MANAGE))
-def create(request: HttpRequest, body: ClusterIn) -> Answer[answers.Cluster]:
+def create(request: HttpRequest, body: ClusterIn) -> answers.Cluster:
     """`engine` and `settings` make one whose machines come with each run. Example: `{"name": "lab", "region": "eu",
     "labels": {"rack": "7"}, "projects": ["default"]}`"""
     user = actor(request)
-    return Answer(201, _clusters(user, [actions.create_cluster(actor=user, **body.dict())])[0])
+    return _clusters(user, [actions.create_cluster(actor=user, **body.dict())])[0]
 
 
 @router.get("/clusters/{cluster_id}", response=ClusterWithTime)
@@ -136,20 +135,19 @@ def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> answers.Cl
 
 @router.delete("/clusters/{cluster_id}", response={204: None})
 @operation(machine(access.Permission.CLUSTERS_MANAGE))
-def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
+def delete(request: HttpRequest, cluster_id: str) -> None:
     """Only without nodes and past runs."""
     actions.delete_cluster(actor=actor(request), cluster=access.get_cluster(request, cluster_id))
-    return Answer(204, None)
 
 
 @router.post("/clusters/{cluster_id}/join-tokens", response={201: JoinTokenOut}, summary="Let one machine in")
 @operation(machine(access.Permission.CLUSTERS_MANAGE))
-def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> Answer[JoinTokenOut]:
+def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> JoinTokenOut:
     """A secret for `trainyard node --join`, valid for a day and no longer than the token that asks for it. With TLS it
     ends with the fingerprint of the server's authority."""
     token, secret = actions.new_join_token(actor=actor(request), cluster=access.get_cluster(request, cluster_id))
     response["Cache-Control"] = "no-store"
-    return Answer(201, JoinTokenOut(id=token.pk, token=secret, expires_at=stamp(token.expires_at)))
+    return JoinTokenOut(id=token.pk, token=secret, expires_at=stamp(token.expires_at))
 
 
 def _clusters(user: User, rows: Sequence[Cluster]) -> list[answers.Cluster]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Field, Query
-from ninja import Status as Answer
 from ninja.errors import HttpError
 from redis.exceptions import RedisError
 
@@ -110,10 +109,9 @@ def enable(request: HttpRequest, node_id: str) -> answers.Node:
 
 @router.delete("/nodes/{node_id}", response={204: None}, summary="Take it off its cluster")
 @operation(machine(Permission.CLUSTERS_MANAGE))
-def remove(request: HttpRequest, node_id: str) -> Answer[None]:
+def remove(request: HttpRequest, node_id: str) -> None:
     """Its key becomes invalid, and its node worker ends with exit code 77."""
     actions.remove_node(actor=actor(request), node=get_node(request, node_id))
-    return Answer(204, None)
 
 
 def _nodes(rows: Sequence[Node]) -> list[answers.Node]:

@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from django.utils import timezone
 from msgspec.structs import asdict
 from ninja import Query
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
@@ -48,11 +47,10 @@ def current(request: HttpRequest, cluster_id: str) -> answers.Checks:
 
 @router.post("/clusters/{cluster_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now")
 @operation(machine(Permission.CLUSTERS_USE))
-def check(request: HttpRequest, cluster_id: str) -> Answer[answers.Preflight]:
+def check(request: HttpRequest, cluster_id: str) -> answers.Preflight:
     """For members of a project that may use it. The checks are there a few seconds later: see `GET
     /clusters/{cluster_id}/preflights`. 409 for a cluster without nodes."""
-    made = actions.check_cluster(actor=actor(request), cluster=get_cluster(request, cluster_id))
-    return Answer(202, _preflights([made])[0])
+    return _preflights([actions.check_cluster(actor=actor(request), cluster=get_cluster(request, cluster_id))])[0]
 
 
 @router.get("/clusters/{cluster_id}/preflights", response=Page[PreflightOut], summary="Checks that were asked for")
@@ -66,9 +64,9 @@ def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -
 
 @router.post("/runs/{run_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now", tags=["runs"])
 @operation(thing(Permission.CLUSTERS_USE))
-def check_run(request: HttpRequest, run_id: str) -> Answer[answers.Preflight]:
+def check_run(request: HttpRequest, run_id: str) -> answers.Preflight:
     """The nodes of its newest attempt; of a run that was never placed, those of its cluster."""
-    return Answer(202, _preflights([actions.check_run(actor=actor(request), run=get_run(request, run_id))])[0])
+    return _preflights([actions.check_run(actor=actor(request), run=get_run(request, run_id))])[0]
 
 
 @router.get("/runs/{run_id}/preflights", response=Page[PreflightOut], summary="Checks of its nodes", tags=["runs"])

@@ -8,7 +8,6 @@ from typing import Annotated
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 from pydantic import BeforeValidator
 
 from runs import actions
@@ -49,9 +48,9 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Export]:
 
 @router.post("/me/exports", response={202: ExportOut}, summary="Have an export made of what belongs to me")
 @operation(own(Permission.ACCOUNT_MANAGE))
-def create(request: HttpRequest) -> Answer[answers.Export]:
+def create(request: HttpRequest) -> answers.Export:
     """409 within an hour of the last one."""
-    return Answer(202, _exports([actions.request_export(actor=actor(request))])[0])
+    return _exports([actions.request_export(actor=actor(request))])[0]
 
 
 @router.get("/me/exports/{export_id}/file", response=None, summary="The export: a ZIP of JSON")
@@ -79,9 +78,9 @@ def erase_me(request: HttpRequest, body: EraseIn, response: HttpResponse) -> Era
 
 @router.post("/people/{username}/exports", response={202: ExportOut}, summary="Have an export made for somebody")
 @operation(ADMINISTRATOR)
-def create_for(request: HttpRequest, username: str) -> Answer[answers.Export]:
+def create_for(request: HttpRequest, username: str) -> answers.Export:
     """For administrators. The file is for the person alone."""
-    return Answer(202, _exports([actions.request_export(actor=actor(request), user=_other(username))])[0])
+    return _exports([actions.request_export(actor=actor(request), user=_other(username))])[0]
 
 
 @router.post("/people/{username}/erase", response=ErasedOut, summary="Erase somebody, for good")

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
@@ -59,19 +58,17 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 
 @router.put("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Set a secret")
 @operation(thing(Permission.SECRETS_WRITE))
-def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Answer[None]:
+def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> None:
     """For maintainers. Runs that begin from now on get the new value; those that run keep what they have. Example:
     `{"value": "hf_…"}`"""
     actions.set_secret(actor=actor(request), project=get_project(request, project_id), name=name, value=body.value)
-    return Answer(204, None)
 
 
 @router.delete("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Forget a secret")
 @operation(thing(Permission.SECRETS_WRITE))
-def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
+def delete(request: HttpRequest, project_id: str, name: str) -> None:
     """With all its versions. Runs that name it cannot start any more."""
     actions.delete_secret(actor=actor(request), project=get_project(request, project_id), name=name)
-    return Answer(204, None)
 
 
 @router.get("/me/secrets", response=Page[SecretOut], summary="My own: names, versions and times")
@@ -84,17 +81,15 @@ def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Secr
 
 @router.put("/me/secrets/{name}", response={204: None}, summary="Set a secret of my own")
 @operation(own(Permission.SECRETS_WRITE))
-def put_own(request: HttpRequest, name: str, body: SecretIn) -> Answer[None]:
+def put_own(request: HttpRequest, name: str, body: SecretIn) -> None:
     """Example: `{"value": "…"}`"""
     actions.set_secret(actor=actor(request), name=name, value=body.value)
-    return Answer(204, None)
 
 
 @router.delete("/me/secrets/{name}", response={204: None}, summary="Forget a secret of my own")
 @operation(own(Permission.SECRETS_WRITE))
-def delete_own(request: HttpRequest, name: str) -> Answer[None]:
+def delete_own(request: HttpRequest, name: str) -> None:
     actions.delete_secret(actor=actor(request), name=name)
-    return Answer(204, None)
 
 
 @router.get("/runs/{run_id}/secrets", response=Uses, summary="Versions that its attempts got", tags=["runs"])

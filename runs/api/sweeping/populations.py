@@ -5,7 +5,6 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Schema
-from ninja import Status as Answer
 
 from runs.api.auth import Resource, actor
 from runs.api.schemas import RunOut
@@ -59,7 +58,6 @@ def _branch(one: Branch) -> BranchOut:
     "/sweeps/{sweep_id}/trials/{number}/replay", response={201: RunOut}, summary="Train what led to a trial as one run"
 )
 @operation(thing(Permission.SWEEPS_LAUNCH))
-def replay(request: HttpRequest, sweep_id: str, number: int) -> Answer[Any]:
+def replay(request: HttpRequest, sweep_id: str, number: int) -> Any:
     """Its losses are those of the trials that went on from each other, bit for bit."""
-    run = replay_trial(actor=actor(request), sweep=get_sweep(request, sweep_id), number=number)
-    return Answer(201, single_document(run))
+    return single_document(replay_trial(actor=actor(request), sweep=get_sweep(request, sweep_id), number=number))

@@ -4,7 +4,6 @@ from typing import Literal
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
@@ -49,7 +48,7 @@ def find(request: HttpRequest, run_id: str) -> FileList:
     summary="Keep a file with a local run",
 )
 @operation(thing(Permission.RUNS_REPORT))
-def keep(request: HttpRequest, run_id: str, path: str) -> Answer[None]:
+def keep(request: HttpRequest, run_id: str, path: str) -> None:
     """Of a run that was logged outside of Trainyard, in the place of one of that path. 409 for a run of nodes, 411
     without its length, 413 without room. Example: `@model.pt`"""
     run = get_run(request, run_id)
@@ -59,7 +58,6 @@ def keep(request: HttpRequest, run_id: str, path: str) -> Answer[None]:
     with refusals(no_room=413):
         room.check_room(run.pk, int(length))
         outputs.store(run.pk, path, request.read, "", keyring_for(run))
-    return Answer(204, None)
 
 
 @router.post("/runs/{run_id}/leftovers", response=FileList, summary="Decide about files that were left on nodes")
@@ -130,7 +128,7 @@ def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     summary="Store an output file (nodes only)",
 )
 @operation(NODE)
-def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[None]:
+def store(request: HttpRequest, run_id: str, fence: int, path: str) -> None:
     """Only a node of the run's newest attempt may, until it has said that everything was sent: what an older attempt
     leaves, or what comes after the end, does not change the run."""
     sender = sender_of(placement_of(request, run_id, fence))
@@ -138,4 +136,3 @@ def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[No
         room.check_room(run_id, int(request.headers.get("Content-Length") or 0))
         place = uploads.place_of(sender, path)
         outputs.store(run_id, place, request.read, request.sealed_digest, sender.keyring)  # type: ignore[attr-defined]
-    return Answer(204, None)

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 from pydantic import BeforeValidator, ConfigDict
 
 from runs import actions
@@ -176,11 +175,11 @@ def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[A
 
 @router.post("/runs/{run_id}/notes", response={201: EventOut}, summary="Write a note at a step")
 @operation(thing(Permission.RUNS_ANNOTATE))
-def note(request: HttpRequest, run_id: str, body: NoteIn) -> Answer[Event]:
+def note(request: HttpRequest, run_id: str, body: NoteIn) -> Event:
     """An event `note` of the run, with the step in its `data`; charts mark it there. Example: `{"step": 400, "text":
     "new data from here on"}`"""
     run = get_run(request, run_id)
-    return Answer(201, actions.note_step(actor=actor(request), run=run, step=body.step, text=body.text))
+    return actions.note_step(actor=actor(request), run=run, step=body.step, text=body.text)
 
 
 @router.get("/runs/{run_id}/alarms", response=AlarmsOut, summary="Values that broke a rule on a metric")

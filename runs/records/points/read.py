@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
 from django.db.models import Count, Q, TextField
 from django.db.models.functions import Cast
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from runs.records.metrics.codec import Floats
@@ -245,7 +246,7 @@ class SeriesItem(TypedDict):
     first_step: int | None
     last_step: int | None
     last: float | str | None
-    min: float | None
+    min: Annotated[float | None, Meta(description="over finite values")]
     max: float | None
 
 
