@@ -1,7 +1,5 @@
 """Lists with cursors: a cursor names the last item by value, so that new items neither shift nor repeat a page."""
 
-import base64
-import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,6 +11,7 @@ from ninja import Schema
 from pydantic import Field
 
 from runs.models.indexes import beyond
+from runs.values.cursors import cursor_of, value_of
 
 M = TypeVar("M", bound=Model)
 T = TypeVar("T")
@@ -83,7 +82,7 @@ def _place_in(order: Order, cursor: str | None) -> Any:
     if not cursor:
         return None
     try:
-        value, key = _opened(cursor)
+        value, key = value_of(cursor)
         if not isinstance(key, str):
             raise ValueError("not a place")
         return order.place(value, key)
@@ -94,12 +93,12 @@ def _place_in(order: Order, cursor: str | None) -> Any:
 def cursor_at(value: Any, key: Any) -> str:
     """The cursor of what comes after the row with that value and primary key."""
     place = [value.isoformat() if isinstance(value, datetime) else value, key]
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+    return cursor_of(place)
 
 
 def _place(model: type[Model], field: str, cursor: str) -> tuple[Any, Any]:
     try:
-        value, key = _opened(cursor)
+        value, key = value_of(cursor)
         if not isinstance(value, str | int) or not isinstance(key, str | int):
             raise ValueError("not a place")
         column = model._meta.get_field(field)
@@ -113,10 +112,6 @@ def _place(model: type[Model], field: str, cursor: str) -> tuple[Any, Any]:
     except (ValueError, TypeError, RecursionError, ValidationError) as error:
         raise _bad(cursor) from error
     return value, key
-
-
-def _opened(cursor: str) -> Any:
-    return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
 
 
 def _bad(cursor: str) -> BadCursor:

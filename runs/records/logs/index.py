@@ -46,6 +46,10 @@ class ChunkTable(NamedTuple):
     last_time: Floats
     counts: Places  # (rows, levels)
 
+    def place(self, row: int) -> tuple[LogStream, int]:
+        """Return whose lines a row has, and the number of the first."""
+        return self.streams[int(self.stream[row])], int(self.first_line[row])
+
     def of_streams(self, wanted: Iterable[LogStream]) -> "ChunkTable":
         """Return the table of these streams alone."""
         ids = {stream.pk for stream in wanted}
