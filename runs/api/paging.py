@@ -10,6 +10,7 @@ from django.db.models import Field as ModelField
 from ninja import Schema
 from pydantic import Field
 
+from runs.api.schemas import schema_of
 from runs.models.indexes import beyond
 from runs.values.cursors import cursor_of, value_of
 
@@ -41,6 +42,11 @@ class ListQuery(Schema):
 class Page(Schema, Generic[T]):
     items: list[T]
     next: str | None
+
+
+def page_of(document: Any, name: str = "") -> Any:
+    """Return the schema of a page of these documents, whose own schema may have a name of its own."""
+    return Page[schema_of(document, name)]  # type: ignore[misc]  # a type that is made
 
 
 def page(

@@ -13,12 +13,12 @@ from ninja import Field, Query, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page, page, page_of
 from runs.api.schemas import Body, TimeOut, schema_of
 from runs.models import Cluster, Node, Project, Run, User
 from runs.placing.policies import FAIR_SHARE, POLICIES
 from runs.presenting.server_state import contact_time
-from runs.presenting.stamps import stamp
+from runs.presenting.stamps import document_of, stamp
 from runs.records.time_use.sums import time_of_all
 from runs.rights import access
 from runs.rights.access.operations import lists, machine, operation, site
@@ -80,11 +80,10 @@ class ClusterEdit(Body):
     log_rules: list[RuleIn | str] | None = Field(None, description="for the logs of runs that start from now on")
 
 
-class ClusterOut(schema_of(answers.Cluster)):  # type: ignore[misc]  # the fields are those of the contract
-    """A cluster."""
+ClusterOut = schema_of(answers.Cluster)
 
 
-class ClusterWithTime(ClusterOut):
+class ClusterWithTime(ClusterOut):  # type: ignore[valid-type, misc]  # the fields are those of the contract
     time: TimeOut = Field(description="summed over the runs on it that you see and that live or ended within 30 days")
 
 
@@ -94,7 +93,7 @@ class JoinTokenOut(Schema):
     expires_at: str
 
 
-@router.get("/clusters", response=Page[ClusterOut])
+@router.get("/clusters", response=page_of(answers.Cluster))
 @operation(lists(access.Permission.CLUSTERS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Cluster]:
     user = actor(request)
@@ -159,28 +158,16 @@ def _cluster(row: Cluster, projects: QuerySet[Project], shows_settings: bool) ->
     now = contact_time(timezone.now())
     nodes = list(Node.objects.present().filter(cluster=row).prefetch_related("held_slots"))
     usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
-    return answers.Cluster(
-        id=row.pk,
-        name=row.name,
-        engine=row.engine,
+    found: answers.Cluster = document_of(
+        row,
+        answers.Cluster.__annotations__,
         settings=row.settings if shows_settings else {},
         secrets=sorted(row.secrets) if shows_settings else [],
-        region=row.region,
-        labels=row.labels,
-        spares=row.spares,
-        interactive=row.interactive,
-        isolation_minimum=row.isolation_minimum,
-        scheduling=row.scheduling,
-        half_life_days=row.half_life_days,
-        spared_minutes=row.spared_minutes,
-        slot_hour_price=row.slot_hour_price,
-        topology=row.topology,
         projects=list(projects.values_list("name", flat=True)),
-        log_rules=row.log_rules,
-        created_at=stamp(row.created_at),
         num_nodes=len(nodes),
         num_nodes_in_contact=sum(node.is_in_contact(now) for node in nodes),
         num_slots=sum(node.slots for node in nodes),
         num_free_slots=sum(max(0, node.slots - len({slot.index for slot in node.held_slots.all()})) for node in usable),
         num_queued=row.runs.filter(status=Status.QUEUED).count(),
     )
+    return found

@@ -71,10 +71,6 @@ class MediaOut(Schema):
     table: TableOut | None = None
 
 
-class Histograms(schema_of(media.HistogramsOverTime)):  # type: ignore[misc]  # as above
-    """Histograms of several steps on common edges."""
-
-
 class NameQuery(Schema):
     name: str
     labels: str = Field(default="", description='exactly these, as JSON: {"index": "0"}')
@@ -111,7 +107,11 @@ def steps(request: HttpRequest, run_id: str, query: Query[StepsQuery]) -> Any:
     return {"items": items, "cursor": cursor, "thinned": is_thinned}
 
 
-@router.get("/runs/{run_id}/media/histograms", response=Histograms, summary="Histograms over steps on common edges")
+@router.get(
+    "/runs/{run_id}/media/histograms",
+    response=schema_of(media.HistogramsOverTime, "Histograms"),
+    summary="Histograms over steps on common edges",
+)
 @operation(thing(Permission.RUNS_READ))
 def histograms(request: HttpRequest, run_id: str, query: Query[HistogramsQuery]) -> Any:
     """`counts` for each of the `steps`. They are spread evenly over their bins, and those of several ranks are added.

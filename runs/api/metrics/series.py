@@ -13,6 +13,7 @@ from runs.api.schemas import schema_of
 from runs.records.points import read
 from runs.rights.access import Permission, get_run, get_runs
 from runs.rights.access.operations import operation, thing
+from trainyard.contract.answers import runs as answers
 
 
 def labels_in(text: str) -> dict[str, str]:
@@ -35,7 +36,7 @@ Step = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # a float would not hol
 Bound = Annotated[Step | Annotated[float, Field(allow_inf_nan=False)], Field(union_mode="left_to_right")]
 
 
-class SeriesItem(schema_of(read.SeriesItem)):  # type: ignore[misc]  # the fields are those of the records
+class SeriesItem(schema_of(answers.Series)):  # type: ignore[misc]  # the fields are those of the contract
     """A series."""
 
     last: Number | None

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Field, Schema
 
 from runs.api.auth import Resource, actor
-from runs.api.schemas import RunOut
+from runs.api.schemas import RunOut, schema_of
 from runs.presenting.runs import single_document
 from runs.rights.access import Permission, get_sweep
 from runs.rights.access.operations import operation, thing
@@ -23,18 +23,8 @@ class ChangeOut(Schema):
     after: Any = None
 
 
-class BranchOut(Schema):
-    number: int
-    run: str | None
-    parent: int | None = Field(description="whose checkpoint it goes on from")
-    start: int = Field(description="the step behind which it began")
-    end: int | None = Field(description="the last step that it has trained, or at which it was stopped")
-    state: str
-    value: float | None
-    parameters: dict[str, Any]
-    children: list[int]
+class BranchOut(schema_of(Branch)):  # type: ignore[misc]  # its fields are those that are read
     changed: list[ChangeOut] = Field(description="what it has another way than its parent")
-    is_on_best_line: bool = Field(description="whether it led to the best trial")
 
 
 class LineageOut(Schema):

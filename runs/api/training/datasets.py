@@ -14,10 +14,11 @@ from ninja.errors import HttpError
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import described, read_sealed_body
-from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, document_of, schema_of
+from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.schemas import Body, schema_of
 from runs.inputs.datasets import recipe_of
 from runs.models import Dataset, Node
+from runs.presenting.stamps import document_of
 from runs.rights.access import Permission, get_cluster, get_dataset, get_project, named_project, visible_datasets
 from runs.rights.access.operations import NODE, lists, operation, thing
 from trainyard.contract import inspections
@@ -50,15 +51,11 @@ class DatasetIn(Body):
     )
 
 
-class DatasetOut(schema_of(answers.Dataset)):  # type: ignore[misc]  # the fields are those of the contract
-    """A dataset."""
-
-
-class DatasetWithFacts(DatasetOut):
+class DatasetWithFacts(schema_of(answers.Dataset)):  # type: ignore[misc]  # the fields are those of the contract
     facts: dict[str, Any] = Field(description="what the node found: columns, classes, first rows, text, pictures")
 
 
-@router.get("/datasets", response=Page[DatasetOut])
+@router.get("/datasets", response=page_of(answers.Dataset))
 @operation(lists(Permission.DATASETS_READ))
 def find(request: HttpRequest, query: Query[DatasetsQuery]) -> Page[answers.Dataset]:
     found = visible_datasets(actor(request))

@@ -25,8 +25,7 @@ from trainyard.contract.answers import runs as answers
 router = Resource(tags=["files"])
 
 
-class FileList(schema_of(answers.FileList)):  # type: ignore[misc]  # the fields are those of the contract
-    """What a run has left, and what is not here yet."""
+FileList = schema_of(answers.FileList, "FileList")
 
 
 class Decision(Body):
@@ -35,7 +34,7 @@ class Decision(Body):
 
 @router.get("/runs/{run_id}/files", response=FileList)
 @operation(thing(Permission.RUNS_READ))
-def find(request: HttpRequest, run_id: str) -> FileList:
+def find(request: HttpRequest, run_id: str) -> answers.FileList:
     """In its output folders; a second node's file of the same name is below `node-N/`. `left` is what waits on nodes
     for a decision: files in a script's working folder, and files the server did not take."""
     return _list_of(get_run(request, run_id))
@@ -62,14 +61,14 @@ def keep(request: HttpRequest, run_id: str, path: str) -> None:
 
 @router.post("/runs/{run_id}/leftovers", response=FileList, summary="Decide about files that were left on nodes")
 @operation(thing(Permission.RUNS_DELETE))
-def decide(request: HttpRequest, run_id: str, body: Decision) -> FileList:
+def decide(request: HttpRequest, run_id: str, body: Decision) -> answers.FileList:
     """`upload` sends them (those of a working folder to `working-folder/`), `discard` deletes them. 409 where there are
     none. Example: `{"decision": "upload"}`"""
     return _list_of(actions.decide_leftovers(actor=actor(request), run=get_run(request, run_id), word=body.decision))
 
 
-def _list_of(run: Run) -> FileList:
-    return FileList(items=outputs.listing(run.pk), next=None, left=_left(run), sending=_sending(run))
+def _list_of(run: Run) -> answers.FileList:
+    return answers.FileList(items=outputs.listing(run.pk), next=None, left=_left(run), sending=_sending(run))
 
 
 def _sending(run: Run) -> list[answers.Sending]:

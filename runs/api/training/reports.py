@@ -9,8 +9,9 @@ from ninja import Field, Query, Schema
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, document_of
+from runs.api.schemas import Body
 from runs.models import Report
+from runs.presenting.stamps import document_of
 from runs.rights.access import Permission, get_project, get_report, named_project, visible_reports
 from runs.rights.access.operations import lists, operation, thing
 

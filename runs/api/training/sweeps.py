@@ -13,7 +13,7 @@ from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
 from runs.api.openapi import SWEEP, body_of
-from runs.api.paging import MAX_LIMIT, Page, page
+from runs.api.paging import MAX_LIMIT, Page, page, page_of
 from runs.api.schemas import Body, schema_of
 from runs.models import Sweep
 from runs.presenting.stamps import stamp
@@ -37,20 +37,7 @@ class SweepsQuery(Schema):
     limit: int = Field(50, ge=1, le=MAX_LIMIT)
 
 
-class SweepItem(schema_of(answers.SweepItem)):  # type: ignore[misc]  # the fields are those of the contract
-    """A sweep in a list."""
-
-
-class SweepOut(schema_of(answers.Sweep)):  # type: ignore[misc]  # as above
-    """A sweep with its trials."""
-
-
-class PreviewOut(schema_of(answers.SweepPreview)):  # type: ignore[misc]  # as above
-    """What a sweep would cost. Times are in seconds."""
-
-
-class LaunchedOut(schema_of(answers.Launched)):  # type: ignore[misc]  # as above
-    """The ids of runs."""
+SweepOut = schema_of(answers.Sweep)
 
 
 class NewScaling(Body):
@@ -82,7 +69,10 @@ def start(request: HttpRequest, document: InBody[JsonObject]) -> answers.Sweep:
 
 
 @router.post(
-    "/sweeps/preview", response=PreviewOut, openapi_extra=body_of(SWEEP), summary="Cost of a sweep before launch"
+    "/sweeps/preview",
+    response=schema_of(answers.SweepPreview, "PreviewOut"),
+    openapi_extra=body_of(SWEEP),
+    summary="Cost of a sweep before launch",
 )
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.SweepPreview:
@@ -100,7 +90,7 @@ def scale(request: HttpRequest, body: InBody[NewScaling]) -> answers.Sweep:
     return _one(start_scaling(actor=who, document=body.spec, ranks=body.ranks, steps=body.steps, is_weak=body.weak))
 
 
-@router.get("/sweeps", response=Page[SweepItem])
+@router.get("/sweeps", response=page_of(answers.SweepItem, "SweepItem"))
 @operation(lists(Permission.SWEEPS_READ))
 def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[answers.SweepItem]:
     user = actor(request)
@@ -165,7 +155,9 @@ def promote(request: HttpRequest, sweep_id: str, number: int) -> answers.Sweep:
 
 
 @router.post(
-    "/sweeps/{sweep_id}/launch", response={201: LaunchedOut}, summary="Launch a trial again with several seeds"
+    "/sweeps/{sweep_id}/launch",
+    response={201: schema_of(answers.Launched)},
+    summary="Launch a trial again with several seeds",
 )
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> answers.Launched:
