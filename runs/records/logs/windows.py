@@ -120,7 +120,6 @@ def marks(index: Index) -> list[list[int]]:
 
 
 def _levels(index: Index) -> Codes:
-    """Return the levels of all lines, in their order."""
     found = []
     for row, columns in index.columns(np.flatnonzero(index.counts)):
         fits = index.fits(columns)
@@ -132,7 +131,6 @@ def _levels(index: Index) -> Codes:
 
 
 def _places_of(index: Index, level: int) -> Places:
-    """Return the places of all lines of a level."""
     rows = np.flatnonzero(index.table.counts[:, level])
     if not rows.size or (index.levels and level not in index.levels):
         return np.zeros(0, np.int64)

@@ -71,8 +71,6 @@ class HistogramsOverTime(TypedDict):
 
 
 class MediaPlace(NamedTuple):
-    """Place of an item."""
-
     id: int
     step: int
     attempt: int
