@@ -33,7 +33,6 @@ def deadline_problems(spec: Spec) -> list[Problem]:
 
 
 def array_tag(array: str) -> str:
-    """Return the tag by which the runs of an array are found."""
     return f"array-{array}"
 
 

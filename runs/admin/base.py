@@ -96,8 +96,6 @@ class OfRuns(WrittenAdmin):
 
 
 class WrittenInline(TabularInline):  # type: ignore[misc]  # unfold has no types
-    """Rows of a Written page's thing."""
-
     extra = 0
     can_delete = False
     show_change_link = True

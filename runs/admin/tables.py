@@ -16,6 +16,14 @@ from runs.rights.audit.pseudonyms import shown
 # What was launched, and what it was made of.
 written(models.GoneRun, "id at", search="id")
 written(models.RunNumber, "id")
+written(
+    models.RunTime, "run ended_at queued_s productive_s recomputed_s restart_s", search="run__id run__name",
+    related="run", ordering="-run_id", base=OfRuns,
+    drawn={
+        "queued_s": time_of("queued_s", "queued"), "productive_s": time_of("productive_s", "productive"),
+        "recomputed_s": time_of("recomputed_s", "trained again"), "restart_s": time_of("restart_s", "restarts"),
+    },
+)
 written(models.StartTerms, "run not_before deadline array at_once", search="run__id array", base=OfRuns)
 written(models.Dependency, "run other name must_succeed", search="run__id other__id name", base=OfRuns)
 written(

@@ -6,8 +6,8 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline, time_of
-from runs.models import Attempt, Placement, Run, RunTime
+from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline
+from runs.models import Attempt, Placement, Run
 from runs.models.indexes import one_of
 from runs.models.runs import choices
 from runs.values.status import Status
@@ -67,18 +67,3 @@ class PlacementAdmin(WrittenAdmin):
         """Fetch what belongs to the rows of a page apart: in a join SQLite begins with the nodes, and sorts."""
         found: QuerySet[Placement] = super().get_queryset(request)
         return found.prefetch_related("attempt__run", "node")
-
-
-@admin.register(RunTime)
-class RunTimeAdmin(OfRuns):
-    ordering = ("-run_id",)
-    list_display = (
-        "run",
-        "ended_at",
-        time_of("queued_s", "queued"),
-        time_of("productive_s", "productive"),
-        time_of("recomputed_s", "trained again"),
-        time_of("restart_s", "restarts"),
-    )
-    search_fields = ("run__id", "run__name")
-    list_select_related = ("run",)

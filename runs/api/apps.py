@@ -3,7 +3,6 @@
 from django.http import HttpRequest
 from ninja import Body as InBody
 from ninja import Field
-from ninja import Status as Answer
 
 from runs.api.auth import Resource, actor
 from runs.api.schemas import Body, schema_of
@@ -23,20 +22,16 @@ class AppIn(Body):
     rank: int = Field(0, ge=0, le=999_999, description="beside which rank")
 
 
-class AppOut(schema_of(OpenedApp)):  # type: ignore[misc]  # the fields are those of the contract
-    """An address that opens an app."""
-
-
-@router.post("/runs/{run_id}/apps", response={201: AppOut}, summary="Open an app of a run")
+@router.post("/runs/{run_id}/apps", response={201: schema_of(OpenedApp, "AppOut")}, summary="Open an app of a run")
 @operation(thing(Permission.RUNS_ENTER))
-def open_app(request: HttpRequest, run_id: str, body: InBody[AppIn]) -> Answer[AppOut]:
+def open_app(request: HttpRequest, run_id: str, body: InBody[AppIn]) -> OpenedApp:
     """Without `port`: the notebook. The address works once. What it opens lasts as long as the sign-in or token that it
     was asked for with. 409 where the rank does not run, or the server opens no apps. Example: `{"port": 6006}`"""
     run = get_run(request, run_id)
     secret, is_token = credential_of(request)
     app = App(run_id, body.rank, body.port or app_tickets.port_of(run))
     url = app_tickets.issue(actor=actor(request), app=app, secret=secret, is_token=is_token)
-    return Answer(201, AppOut(url=url, expires_in_s=app_tickets.TICKET_S))
+    return OpenedApp(url=url, expires_in_s=app_tickets.TICKET_S)
 
 
 def credential_of(request: HttpRequest) -> tuple[str, bool]:

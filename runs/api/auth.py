@@ -8,7 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
-from ninja import Router
+from django.http.response import HttpResponseBase
+from ninja import Router, Status
 from ninja.constants import NOT_SET
 from ninja.errors import HttpError
 from ninja.security import APIKeyCookie, HttpBearer
@@ -72,7 +73,7 @@ def who(request: HttpRequest) -> User | None:
 
 class Resource(Router):
     """Operations of a resource. Each wears ``@operation``, which says who may call it: without it the server does not
-    start."""
+    start. Where ``response`` names one status alone, the answer has it."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -84,6 +85,9 @@ class Resource(Router):
         rule: Rule | None = getattr(view_func, "rule", None)
         if rule is None:
             raise TypeError(f"{methods[0]} {path} must wear @operation, which says who may call it")
+        responses = options.get("response")
+        is_sole = isinstance(responses, dict) and len(responses) == 1
+        view_func.status = next(iter(responses)) if is_sole else None  # type: ignore[attr-defined, arg-type]
         super().add_api_operation(path, methods, view_func, auth=AUTH.get(rule.kind, auth), **options)
 
 
@@ -92,10 +96,12 @@ AUTH = {RuleKind.PUBLIC: None, RuleKind.NODE: NodeAuth()}  # of all others a per
 
 def _admitted(handler: Callable[..., Any]) -> Callable[..., Any]:
     rule: Rule = handler.rule  # type: ignore[attr-defined]
+    status: int | None = handler.status  # type: ignore[attr-defined]
 
     @functools.wraps(handler)
     def handle(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         admit(request, rule)
-        return handler(request, *args, **kwargs)
+        answer = handler(request, *args, **kwargs)
+        return answer if status is None or isinstance(answer, HttpResponseBase) else Status(status, answer)
 
     return handle

@@ -1,7 +1,5 @@
 """Lists with cursors: a cursor names the last item by value, so that new items neither shift nor repeat a page."""
 
-import base64
-import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -12,7 +10,9 @@ from django.db.models import Field as ModelField
 from ninja import Schema
 from pydantic import Field
 
+from runs.api.schemas import schema_of
 from runs.models.indexes import beyond
+from runs.values.cursors import cursor_of, value_of
 
 M = TypeVar("M", bound=Model)
 T = TypeVar("T")
@@ -42,6 +42,11 @@ class ListQuery(Schema):
 class Page(Schema, Generic[T]):
     items: list[T]
     next: str | None
+
+
+def page_of(document: Any, name: str = "") -> Any:
+    """Return the schema of a page of these documents, whose own schema may have a name of its own."""
+    return Page[schema_of(document, name)]  # type: ignore[misc]  # a type that is made
 
 
 def page(
@@ -83,7 +88,7 @@ def _place_in(order: Order, cursor: str | None) -> Any:
     if not cursor:
         return None
     try:
-        value, key = _opened(cursor)
+        value, key = value_of(cursor)
         if not isinstance(key, str):
             raise ValueError("not a place")
         return order.place(value, key)
@@ -94,12 +99,12 @@ def _place_in(order: Order, cursor: str | None) -> Any:
 def cursor_at(value: Any, key: Any) -> str:
     """The cursor of what comes after the row with that value and primary key."""
     place = [value.isoformat() if isinstance(value, datetime) else value, key]
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+    return cursor_of(place)
 
 
 def _place(model: type[Model], field: str, cursor: str) -> tuple[Any, Any]:
     try:
-        value, key = _opened(cursor)
+        value, key = value_of(cursor)
         if not isinstance(value, str | int) or not isinstance(key, str | int):
             raise ValueError("not a place")
         column = model._meta.get_field(field)
@@ -113,10 +118,6 @@ def _place(model: type[Model], field: str, cursor: str) -> tuple[Any, Any]:
     except (ValueError, TypeError, RecursionError, ValidationError) as error:
         raise _bad(cursor) from error
     return value, key
-
-
-def _opened(cursor: str) -> Any:
-    return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
 
 
 def _bad(cursor: str) -> BadCursor:

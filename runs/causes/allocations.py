@@ -46,7 +46,6 @@ CLASSES = {
 
 
 def code_of_ending(ending: AllocationEnding) -> str:
-    """Return the reason code of an attempt whose machines ended so."""
     return f"machines-{ending.kind}"
 
 

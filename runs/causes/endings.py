@@ -30,8 +30,6 @@ STOOD_STILL = (
 
 
 class CodedCause(NamedTuple):
-    """``code`` is the reason code of the failure that is the cause."""
-
     code: str
     cause: Cause
 

@@ -69,5 +69,4 @@ def _sandbox(node: Node, cluster: Cluster) -> Finding:
 
 
 def _command(node: Node, task: str, document: WireStruct) -> None:
-    """Send one sealed command to the node's queue."""
     publish(task, node_queue(node.name), seal(node.key, command_scope(task, node.pk), document))

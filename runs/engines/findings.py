@@ -39,7 +39,6 @@ class Probe(NamedTuple):
         return [interpreter, "-P", "-m", "workers.machine.probe", self.server, self.valkey, folder, *trusted_words()]
 
     def findings(self, answers: Sequence[JsonObject], folder: str) -> Iterator[Finding]:
-        """Yield whether all of them reach it all."""
         problems = [(str(one.get("host")), str(word)) for one in answers for word in one.get("problems") or []]
         places = {"server": self.server, "Valkey": self.valkey, "folder": folder}
         for step, advice in (("server", JOIN_ADVICE), ("Valkey", VALKEY_ADVICE), ("folder", FOLDER_ADVICE)):

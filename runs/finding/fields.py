@@ -74,7 +74,6 @@ def _figure(name: FilterText) -> Field:
 
 
 def is_more_better(series: str) -> bool:
-    """Return whether the largest value of the series is its best."""
     return re.split(r"[^a-z0-9]+", series.lower())[-1] in MORE_IS_BETTER
 
 
@@ -86,7 +85,6 @@ def _path(name: FilterText, path: str) -> tuple[str, ...]:
 
 
 def is_of_spec(path: str) -> bool:
-    """Return whether specs may have the path."""
     keys, known = path.split("."), _spec_fields()
     return path.startswith(LOCAL) or any(".".join(keys[:end]) in known for end in range(1, len(keys) + 1))
 

@@ -118,7 +118,6 @@ class Column:
         return self.numbers.nbytes + self.codes.nbytes + sum(150 + len(text) for text in self.texts.known)
 
     def grow(self, size: int) -> None:
-        """Make room for numbers below ``size``."""
         if (more := size - self.numbers.size) > 0:
             self.numbers = np.concatenate([self.numbers, np.full(more, np.nan)])
             self.codes = np.concatenate([self.codes, np.full(more, -1, np.int32)])

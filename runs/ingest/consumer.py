@@ -26,7 +26,7 @@ from runs.privacy.retention import forget_old
 from runs.records.metrics.erase import delete_run_data, sweep
 from runs.records.metrics.models import NodeSample, Telemetry
 from runs.records.points.compaction.compactor import Compactor
-from runs.rights.audit.retention import remove_old
+from runs.rights.audit.chain import remove_old
 from runs.serving.transport import redis
 from trainyard.contract.seals import CHANGED_CHANNEL, EPOCH_KEY
 

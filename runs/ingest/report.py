@@ -75,5 +75,4 @@ def store_frames(run: Run, data: bytes) -> dict[str, int]:
 
 
 def watermarks(run: Run) -> dict[str, int]:
-    """Return how far the records of each of the run's processes have arrived."""
     return dict(Producer.objects.filter(run_id=run.pk).exclude(role=REST).values_list("producer", "watermark"))

@@ -124,7 +124,6 @@ class Rounds:
         return [self._commit(group, batch) for group, batch in groups]
 
     def bury(self, entry: StreamEntry, error: Exception) -> None:
-        """Keep an entry that cannot be stored."""
         node_id = entry[1].get(b"n", b"").decode("ascii", "replace")[:12]
         reason = f"the entry could not be stored: {reason_of(error)}"
         self.letters.write(entry[1].get(b"d", b""), reason, node_id=node_id)

@@ -84,7 +84,6 @@ def unresolved(document: SpecDocument) -> SpecDocument:
 
 
 def runs_with(runs: QuerySet[Run], dataset: Dataset) -> QuerySet[Run]:
-    """Return those of ``runs`` whose spec names the dataset."""
     return runs.filter(project=dataset.project_id, dataset=dataset.name)
 
 

@@ -6,7 +6,6 @@ cookie. The cookie opens this app alone, and no longer than the sign-in or token
 """
 
 import secrets
-import time
 
 import structlog
 from django.conf import settings
@@ -41,7 +40,6 @@ class AppPass(WireStruct, kw_only=True):
     user: int
     secret: str  # of the token, or the key of the browser's session at the dashboard
     is_token: bool
-    begun_at: float  # Unix seconds
     app_token: str = ""  # which the app itself wants to see
 
     @property
@@ -75,7 +73,6 @@ def issue(*, actor: User, app: App, secret: str, is_token: bool) -> str:
         user=actor.pk,
         secret=secret,
         is_token=is_token,
-        begun_at=time.time(),
         app_token=token_of(run) if is_notebook(run) and app.rank == 0 and app.port == port_of(run) else "",
     )
     ticket = secrets.token_urlsafe(32)

@@ -7,9 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
 from runs.models import Dataset, Placement, Run
 from runs.presenting.measured import measured_of
@@ -23,11 +24,11 @@ WATTS = {"gpu": 400, "cpu": 10}  # assumed of a rank where no meter is
 
 
 class AnnexFigure(NamedTuple):
-    point: str  # of Annex XI, section 1
+    point: Annotated[str, Meta(description="of Annex XI, section 1")]
     name: str
     value: float | str | None
     unit: str
-    basis: str
+    basis: Annotated[str, Meta(description="measured, stated in or computed from the spec, estimated, or not measured")]
     note: str = ""
 
 

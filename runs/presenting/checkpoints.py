@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from runs.models import Attempt, Run
-from runs.presenting.stamps import stamp
+from runs.presenting.stamps import document_of, stamp
 from runs.records.checkpoints.read import INVALID, OFF, RESTORED
 from runs.records.metrics.models import Checkpoint, CheckpointUse
 from runs.records.metrics.progress import facts_of
@@ -75,27 +75,19 @@ def _document(
     if missed is not None:
         number = attempts.get(missed.attempt)
         state, why = "missing", f"Attempt {number or '?'} did not find it: {missed.why or 'the ranks do not say more'}"
-    return {
-        "name": row.name,
-        "step": row.step,
-        "fence": row.fence,
-        "attempt": attempts.get(row.fence),
-        "state": state,
-        "valid": state == "valid",
-        "why": why,
-        "bytes": row.bytes,
-        "num_files": row.num_files,
-        "world_size": row.world_size,
-        "degrees": row.degrees,
-        "took_s": row.took_s,
-        "stall_s": row.stall_s,
-        "key_version": row.key_version,
-        "at": stamp(row.at),
-        "rank": row.rank if row.rank >= 0 else None,
-        "node": row.node,
-        "deleted_at": stamp(row.deleted_at),
-        "restored_by": restored,
-    }
+    found: answers.Checkpoint = document_of(
+        row,
+        answers.Checkpoint.__annotations__,
+        attempt=attempts.get(row.fence),
+        state=state,
+        valid=state == "valid",
+        why=why,
+        at=stamp(row.at),
+        rank=row.rank if row.rank >= 0 else None,
+        deleted_at=stamp(row.deleted_at),
+        restored_by=restored,
+    )
+    return found
 
 
 def memory_sentence(run: Run) -> str:

@@ -142,7 +142,6 @@ def ranks_of_all(run_ids: Sequence[str]) -> dict[str, list[int]]:
 
 
 def newest_of_all(runs: Sequence[Run]) -> dict[str, Newest]:
-    """Return the newest attempt of each run by the run's id."""
     by_run = {run.pk: run for run in runs}
     newest = {one.run_id: one for one in Attempt.objects.defer(*UNSEEN).filter(run__in=list(by_run)).order_by("number")}
     attempts = {attempt.pk: attempt for attempt in newest.values()}

@@ -1,6 +1,7 @@
 """A run as people and programs see it: its REST document, and the three lamps. Used by the API and by pages alike."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from runs.models import Placement, Run
 from runs.presenting import run_remarks, server_state
 from runs.presenting.listing import Newest, newest_of, newest_of_all
 from runs.presenting.measured import Throughput, throughputs
-from runs.presenting.stamps import stamp
+from runs.presenting.stamps import document_of, stamp
 from runs.records.metrics import progress
 from runs.records.metrics.models import Telemetry
 from runs.records.points import read
@@ -59,7 +60,6 @@ class LampFacts(NamedTuple):
 
 
 def lamps(facts: LampFacts) -> Lamps:
-    """Return the three lamps."""
     if facts.is_local:
         return _lamps_of_elsewhere(facts)
     return {"process": _process(facts), "progress": _progress(facts), "telemetry": _telemetry(facts)}
@@ -186,44 +186,27 @@ def run_document(
     speed = throughput or Throughput()
     sendings = sendings_of(newest.placements)
     facts = facts_of(run, newest, sendings, telemetry or Telemetry(run_id=run.pk), now)
-    return {
-        "id": run.pk,
-        "name": run.name,
-        "project": run.project.name,
-        "cluster": run.cluster.name if run.cluster else None,
-        "job": run.job_id,
-        "parent": run.parent_id,
-        "tags": run.tags,
-        "notes": run.notes,
-        "priority": run.priority,
-        "config": run.config,
-        "status": run.status,
-        "is_pruned": run.is_pruned,
-        "reason": {"code": run.reason_code, "sentence": run.reason_sentence, "evidence": run.reason_evidence},
-        "lamps": lamps(facts),
-        "step": facts.step,
-        "steps": facts.steps,
-        "progress": share_done(facts),
-        "attempt": newest.attempt.number if newest.attempt else None,
-        "restarts": restarts_document(run, now),
-        "rewinds": [
+    found: RunDocument = document_of(
+        run,
+        RunDocument.__annotations__,
+        job=run.job_id,
+        parent=run.parent_id,
+        reason={"code": run.reason_code, "sentence": run.reason_sentence, "evidence": run.reason_evidence},
+        lamps=lamps(facts),
+        step=facts.step,
+        progress=share_done(facts),
+        attempt=newest.attempt.number if newest.attempt else None,
+        restarts=restarts_document(run, now),
+        rewinds=[
             Rewind(to_step=one.to_step, first=one.first, last=one.last, at=stamp(one.at), by=one.by, rule=one.rule)
             for one in run.known_rewinds.entries
         ],
-        "created_by": run.created_by.username if run.created_by else None,
-        "created_at": stamp(run.created_at),
-        "started_at": stamp(run.started_at),
-        "ended_at": stamp(run.ended_at),
-        "archived_at": stamp(run.archived_at),
-        "troubles": [
-            {"code": one.code, "count": one.count, "sentence": one.sentence}
-            for one in _troubles(run, newest, sendings, telemetry, summary)
-        ],
-        "throughput": {"value": speed.value, "unit": speed.unit, "mfu": speed.mfu},
-        "time": time.as_document() if time is not None else None,
-        "summary": summary or {},
-        "spec": run.spec,
-    }
+        troubles=[asdict(one) for one in _troubles(run, newest, sendings, telemetry, summary)],
+        throughput=speed._asdict(),
+        time=time.as_document() if time is not None else None,
+        summary=summary or {},
+    )
+    return found
 
 
 def _troubles(
@@ -244,7 +227,6 @@ def _troubles(
 
 
 def sendings_of(placements: Sequence[Placement]) -> list[run_remarks.NodeSending]:
-    """Return how far the output of each node has been sent."""
     return [run_remarks.NodeSending(one.node.name, one.output_state, _is_sent(one)) for one in placements]
 
 

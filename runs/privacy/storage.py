@@ -69,7 +69,6 @@ def code_of(project: Project) -> Amount:
 
 
 def of_runs(kind: "DataKind", runs: Sequence[str]) -> Amount:
-    """Return how much of the kind these runs have."""
     if kind == DataKind.OUTPUTS:
         return sum((folder_size(output_folder(run_id)) for run_id in runs), Amount())
     tables = (table for some in in_parts(runs) for table in _tables(kind, some))

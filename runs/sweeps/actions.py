@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
 from django.utils import timezone
 
 from runs.actions import restart_run
@@ -14,7 +13,7 @@ from runs.models import Role, Run, Sweep, Trial, User
 from runs.rights.access import Permission, require
 from runs.sweeps.checking import CheckedSweep, check_sweep
 from runs.sweeps.ending import update_best
-from runs.sweeps.launching import documents_of
+from runs.sweeps.launching import documents_of, next_number
 from runs.sweeps.objective import NoValue, value_of
 from runs.sweeps.stepping import EXHAUSTED
 from runs.values.refused import Refused
@@ -165,9 +164,7 @@ def add_trial(*, actor: User, sweep: Sweep, parameters: JsonObject) -> Trial:
         check_launch(actor=actor, document=document)
     with transaction.atomic():
         Sweep.objects.select_for_update().get(pk=sweep.pk)
-        last = sweep.trials.aggregate(last=Max("number"))["last"]
-        number = 0 if last is None else last + 1
-        trial = Trial.objects.create(sweep=sweep, number=number, parameters=parameters, by_hand=True)
+        trial = Trial.objects.create(sweep=sweep, number=next_number(sweep), parameters=parameters, by_hand=True)
         sweep.changed()
     return trial
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import structlog
 from django.db import IntegrityError, transaction
+from django.db.models import Max
 
 from runs.actions.runs import PreparedRun, prepare_run, queue_run
 from runs.models import Sweep, Trial, TrialRun, User
@@ -20,6 +21,11 @@ log = structlog.get_logger(__name__)
 
 class CannotLaunch(RuntimeError):
     """No trial of the sweep can be launched; the sentence says why."""
+
+
+def next_number(sweep: Sweep) -> int:
+    last = sweep.trials.aggregate(last=Max("number"))["last"]
+    return 0 if last is None else int(last) + 1
 
 
 def documents_of(sweep: Sweep, number: int, parameters: JsonObject, restore: str = "") -> list[JsonObject]:

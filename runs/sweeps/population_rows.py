@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Max
 
 from runs.actions.runs import submit_run
 from runs.models import Run, Sweep, Trial, TrialReport, User
 from runs.records.metrics.models import Checkpoint
 from runs.rights.access import Permission, require
 from runs.sweeps.ending import prune
-from runs.sweeps.launching import open_trial
+from runs.sweeps.launching import next_number, open_trial
 from runs.sweeps.populations.deciding import Population, verdicts
 from runs.sweeps.populations.lineage import Branch, Member, MemberVerdict, boundary_scores, line_of, replay, tree
 from runs.sweeps.search.plain import Suggestion
@@ -86,7 +85,7 @@ def _act(sweep: Sweep, rows: Mapping[int, Trial], verdict: MemberVerdict, score:
     parent = rows[successor.parent] if successor.parent is not None else None
     restore = f"{parent.run_id}@{step}" if parent is not None else ""
     with transaction.atomic():
-        number = (sweep.trials.aggregate(last=Max("number"))["last"] or 0) + 1
+        number = next_number(sweep)
         if not _leave_place(sweep, row, verdict, number, score, now):
             return False
         made = open_trial(sweep, number, suggestion, now, parent=parent, parent_step=step, restore=restore)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
-from django.db.models import Max, Q
+from django.db.models import Q
 
 from runs.life import stopping
 from runs.models import Sweep, Trial
@@ -18,7 +18,7 @@ from runs.models.runs import StaleStatus, run_ended
 from runs.records.metrics.bulk import in_parts
 from runs.serving.clock import Clock
 from runs.sweeps.ending import end_runs, finish_ended
-from runs.sweeps.launching import CannotLaunch, launch_waiting, open_trial
+from runs.sweeps.launching import CannotLaunch, launch_waiting, next_number, open_trial
 from runs.sweeps.observing import Observer
 from runs.sweeps.population_rows import step_population
 from runs.sweeps.search.plain import PastTrial, SamplerQuestion
@@ -59,7 +59,6 @@ class Stepper:
         return len(sweeps)
 
     def step(self, sweep: Sweep, now: datetime) -> None:
-        """Do what is to be done for one sweep now."""
         trials = list(sweep.live_trials().select_related("run", "sweep").order_by("number"))
         has_changed = self.observer.observe(sweep, trials, lambda: self.history.of(sweep), now)
         has_changed |= bool(finish_ended(sweep, trials, now))
@@ -109,8 +108,7 @@ class Stepper:
         return bool(started)
 
     def _launch_next(self, sweep: Sweep, past: Sequence[PastTrial], now: datetime) -> bool:
-        last = sweep.trials.aggregate(last=Max("number"))["last"]
-        number = 0 if last is None else last + 1
+        number = next_number(sweep)
         state = {name: value for name, value in sweep.study_state.items() if name != EXHAUSTED}
         suggestion = suggest(SamplerQuestion(sweep.parsed, number, _num_searched(sweep), past, state))
         if suggestion is None:
@@ -121,7 +119,6 @@ class Stepper:
 
 
 def live_runs() -> list[str]:
-    """Return the ids of the runs of all live trials."""
     found = Trial.objects.live().exclude(run=None).order_by()
     return [str(run_id) for run_id in found.values_list("run_id", flat=True)]
 

@@ -2,9 +2,10 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from trainyard.contract.base import WireStruct
 from trainyard.contract.causes import CauseClass
@@ -17,7 +18,7 @@ class SlowRank(WireStruct, kw_only=True):
     node: str = ""  # name
     node_id: str = ""
     times: float = 1.0  # as slow as the others in ``phase``
-    phase: str = ""  # empty: in several
+    phase: Annotated[str, Meta(description="where it loses its time; empty: in several phases")] = ""
     excess_s: float = 0.0  # that it takes longer, in each step
     since_step: int = 0
     last_step: int = 0
@@ -34,10 +35,10 @@ class MetricAlarm(WireStruct, kw_only=True):
     first_step: int = 0
     last_step: int = 0
     num_values: int = 1
-    value: float | None = None  # the first; None: it is no finite number
+    value: Annotated[float | None, Meta(description="the first; null: it is no finite number")] = None
     word: str = ""  # of a value that is no finite number: NaN, Infinity or -Infinity
-    usual: float | None = None  # the median before it
-    at: float = 0.0  # Unix seconds, by the rank
+    usual: Annotated[float | None, Meta(description="the median before it")] = None
+    at: Annotated[float, Meta(description="Unix seconds")] = 0.0  # by the rank
     action: str = "notify"
     sentence: str = ""
 

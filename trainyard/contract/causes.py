@@ -1,9 +1,10 @@
 """Cause of an attempt's end: one class, one sentence and the evidence. Consequences for other ranks are beneath it."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from trainyard.contract.base import JsonObject, Seconds, Sentence, WireStruct
 from trainyard.contract.reports import Stack
@@ -49,7 +50,7 @@ class Cause(WireStruct, kw_only=True):
 
     cause_class: CauseClass = msgspec.field(name="class")
     sentence: str
-    node: str = ""
+    node: Annotated[str, Meta(description="empty: no node in particular")] = ""
     rank: int | None = None
     evidence: JsonObject = {}
     consequences: list[Consequence] = []
@@ -76,12 +77,12 @@ class RankStack(WireStruct):
 
 
 class HangFinding(WireStruct, kw_only=True):
-    """A hang of an attempt, as control found it. ``acts``: the attempt is ended for it."""
+    """A hang of an attempt, as control found it."""
 
     kind: HangKind
     sentence: Sentence
     action: HangAction = "notify"
-    acts: bool = False
+    acts: Annotated[bool, Meta(description="whether the attempt is ended for it")] = False
     node: str = ""
     rank: int | None = None
     collective: str = ""  # the operation that others wait in

@@ -83,15 +83,7 @@ class LocalRun(Watermarks):
     run: run_answers.Run
 
 
-class Series(TypedDict):
-    name: str
-    labels: dict[str, str]
-    count: int
-    first_step: int | None
-    last_step: int | None
-    last: float | str | None
-    min: float | None
-    max: float | None
+Series = run_answers.Series
 
 
 class LogLine(TypedDict):

@@ -10,16 +10,15 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page, page, page_of
 from runs.api.schemas import Body, TimeOut, schema_of
 from runs.models import Cluster, Node, Project, Run, User
 from runs.placing.policies import FAIR_SHARE, POLICIES
 from runs.presenting.server_state import contact_time
-from runs.presenting.stamps import stamp
+from runs.presenting.stamps import document_of, stamp
 from runs.records.time_use.sums import time_of_all
 from runs.rights import access
 from runs.rights.access.operations import lists, machine, operation, site
@@ -36,8 +35,6 @@ TOPOLOGY = 'labels of nodes, near to far, as `["switch", "rack"]`: nodes with th
 IDLE = "off, mark, or stop, with a save: runs whose accelerators are used less than `idle_below` over `idle_minutes`"
 IDLE_BELOW, IDLE_MINUTES = "percent", "0.2 to 1,440; `stop` follows as long again after the mark"
 PRICE = "of a slot for an hour, in your currency: see `/usage`"
-SAME = ("region", "labels", "spares", "interactive", "isolation_minimum", "scheduling", "half_life_days", "topology",
-        "spared_minutes", "slot_hour_price", "idle_action", "idle_below", "idle_minutes", "log_rules")  # fmt: skip
 
 
 class RuleIn(Body):
@@ -91,11 +88,10 @@ class ClusterEdit(Body):
     log_rules: list[RuleIn | str] | None = Field(None, description="for the logs of runs that start from now on")
 
 
-class ClusterOut(schema_of(answers.Cluster)):  # type: ignore[misc]  # the fields are those of the contract
-    """A cluster."""
+ClusterOut = schema_of(answers.Cluster)
 
 
-class ClusterWithTime(ClusterOut):
+class ClusterWithTime(ClusterOut):  # type: ignore[valid-type, misc]  # the fields are those of the contract
     time: TimeOut = Field(description="summed over the runs on it that you see and that live or ended within 30 days")
 
 
@@ -105,7 +101,7 @@ class JoinTokenOut(Schema):
     expires_at: str
 
 
-@router.get("/clusters", response=Page[ClusterOut])
+@router.get("/clusters", response=page_of(answers.Cluster))
 @operation(lists(access.Permission.CLUSTERS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Cluster]:
     user = actor(request)
@@ -115,11 +111,11 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Cluster]
 
 @router.post("/clusters", response={201: ClusterOut})
 @operation(site(access.Permission.CLUSTERS_MANAGE))
-def create(request: HttpRequest, body: ClusterIn) -> Answer[answers.Cluster]:
+def create(request: HttpRequest, body: ClusterIn) -> answers.Cluster:
     """`engine` and `settings` make one whose machines come with each run. Example: `{"name": "lab", "region": "eu",
     "labels": {"rack": "7"}, "projects": ["default"]}`"""
     user = actor(request)
-    return Answer(201, _clusters(user, [actions.create_cluster(actor=user, **body.dict())])[0])
+    return _clusters(user, [actions.create_cluster(actor=user, **body.dict())])[0]
 
 
 @router.get("/clusters/{cluster_id}", response=ClusterWithTime)
@@ -146,20 +142,19 @@ def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> answers.Cl
 
 @router.delete("/clusters/{cluster_id}", response={204: None})
 @operation(machine(access.Permission.CLUSTERS_MANAGE))
-def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
+def delete(request: HttpRequest, cluster_id: str) -> None:
     """Only without nodes and past runs."""
     actions.delete_cluster(actor=actor(request), cluster=access.get_cluster(request, cluster_id))
-    return Answer(204, None)
 
 
 @router.post("/clusters/{cluster_id}/join-tokens", response={201: JoinTokenOut}, summary="Let one machine in")
 @operation(machine(access.Permission.CLUSTERS_MANAGE))
-def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> Answer[JoinTokenOut]:
+def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> JoinTokenOut:
     """A secret for `trainyard node --join`, valid for a day and no longer than the token that asks for it. With TLS it
     ends with the fingerprint of the server's authority."""
     token, secret = actions.new_join_token(actor=actor(request), cluster=access.get_cluster(request, cluster_id))
     response["Cache-Control"] = "no-store"
-    return Answer(201, JoinTokenOut(id=token.pk, token=secret, expires_at=stamp(token.expires_at)))
+    return JoinTokenOut(id=token.pk, token=secret, expires_at=stamp(token.expires_at))
 
 
 def _clusters(user: User, rows: Sequence[Cluster]) -> list[answers.Cluster]:
@@ -171,18 +166,16 @@ def _cluster(row: Cluster, projects: QuerySet[Project], shows_settings: bool) ->
     now = contact_time(timezone.now())
     nodes = list(Node.objects.present().filter(cluster=row).prefetch_related("held_slots"))
     usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
-    return answers.Cluster(  # type: ignore[no-any-return]
-        id=row.pk,
-        name=row.name,
-        engine=row.engine,
+    found: answers.Cluster = document_of(
+        row,
+        answers.Cluster.__annotations__,
         settings=row.settings if shows_settings else {},
         secrets=sorted(row.secrets) if shows_settings else [],
-        **{name: getattr(row, name) for name in SAME},  # type: ignore[typeddict-item]
         projects=list(projects.values_list("name", flat=True)),
-        created_at=stamp(row.created_at),
         num_nodes=len(nodes),
         num_nodes_in_contact=sum(node.is_in_contact(now) for node in nodes),
         num_slots=sum(node.slots for node in nodes),
         num_free_slots=sum(max(0, node.slots - len({slot.index for slot in node.held_slots.all()})) for node in usable),
         num_queued=row.runs.filter(status=Status.QUEUED).count(),
     )
+    return found

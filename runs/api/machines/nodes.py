@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Field, Query
-from ninja import Status as Answer
 from ninja.errors import HttpError
 from redis.exceptions import RedisError
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import answer_with, described, read_body
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page, page, page_of
 from runs.api.schemas import Body, schema_of
 from runs.models import Node
 from runs.presenting.server_state import contact_time
-from runs.presenting.stamps import stamp
+from runs.presenting.stamps import document_of
 from runs.rights import valkey_users
 from runs.rights.access import Permission, get_cluster, get_node, visible_nodes
 from runs.rights.access.operations import PUBLIC, lists, machine, operation
@@ -37,8 +36,7 @@ class NodesQuery(ListQuery):
     cluster: str | None = None
 
 
-class NodeOut(schema_of(answers.Node)):  # type: ignore[misc]  # the fields are those of the contract
-    """A node."""
+NodeOut = schema_of(answers.Node)
 
 
 @router.post(
@@ -72,7 +70,7 @@ def join(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@router.get("/nodes", response=Page[NodeOut])
+@router.get("/nodes", response=page_of(answers.Node))
 @operation(lists(Permission.CLUSTERS_READ))
 def find(request: HttpRequest, query: Query[NodesQuery]) -> Page[answers.Node]:
     """Example: `?cluster=lab`"""
@@ -110,32 +108,20 @@ def enable(request: HttpRequest, node_id: str) -> answers.Node:
 
 @router.delete("/nodes/{node_id}", response={204: None}, summary="Take it off its cluster")
 @operation(machine(Permission.CLUSTERS_MANAGE))
-def remove(request: HttpRequest, node_id: str) -> Answer[None]:
+def remove(request: HttpRequest, node_id: str) -> None:
     """Its key becomes invalid, and its node worker ends with exit code 77."""
     actions.remove_node(actor=actor(request), node=get_node(request, node_id))
-    return Answer(204, None)
 
 
 def _nodes(rows: Sequence[Node]) -> list[answers.Node]:
     now = contact_time(timezone.now())
     return [
-        answers.Node(
-            id=row.pk,
-            name=row.name,
-            cluster=row.cluster.name,
-            address=row.address,
-            slots=row.slots,
+        document_of(
+            row,
+            answers.Node.__annotations__,
             held=[answers.Holder(slot=slot.index, run=slot.placement.attempt.run_id) for slot in row.held_slots.all()],
-            accelerator=row.accelerator,
             is_in_contact=row.is_in_contact(now),
-            is_draining=row.is_draining,
-            sandbox_level=row.sandbox_level,
-            standby=row.standby,
-            version=row.version,
-            joined_at=stamp(row.joined_at),
-            seen_at=stamp(row.seen_at),
             inventory={name: one for name, one in row.inventory.items() if name != "kept"},  # of other projects, too
-            health=row.health,
         )
         for row in rows
     ]

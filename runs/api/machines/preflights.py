@@ -9,17 +9,16 @@ from django.http import HttpRequest
 from django.utils import timezone
 from msgspec.structs import asdict
 from ninja import Query
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page, page, page_of
 from runs.api.schemas import schema_of
 from runs.life.preflight.needs import checked_nodes
 from runs.life.preflight.vetting import checks_together
 from runs.models import Node, Preflight
 from runs.presenting.server_state import contact_time
-from runs.presenting.stamps import stamp
+from runs.presenting.stamps import document_of
 from runs.rights.access import Permission, get_cluster, get_run
 from runs.rights.access.operations import machine, operation, thing
 from runs.values.columns import Check
@@ -28,15 +27,9 @@ from trainyard.contract.answers import machines as answers
 router = Resource(tags=["clusters"])
 
 
-class PreflightOut(schema_of(answers.Preflight)):  # type: ignore[misc]  # the fields are those of the contract
-    """Checks of some nodes."""
-
-
-class ChecksOut(schema_of(answers.Checks)):  # type: ignore[misc]  # as above
-    """Checks of a cluster's nodes."""
-
-
-@router.get("/clusters/{cluster_id}/checks", response=ChecksOut, summary="Checks that its nodes report now")
+@router.get(
+    "/clusters/{cluster_id}/checks", response=schema_of(answers.Checks), summary="Checks that its nodes report now"
+)
 @operation(machine(Permission.CLUSTERS_READ))
 def current(request: HttpRequest, cluster_id: str) -> answers.Checks:
     """`state` is `ok`, `warn` or `fail`."""
@@ -46,16 +39,19 @@ def current(request: HttpRequest, cluster_id: str) -> answers.Checks:
     return answers.Checks(checks=[_check(one) for one in found])
 
 
-@router.post("/clusters/{cluster_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now")
+@router.post(
+    "/clusters/{cluster_id}/preflight", response={202: schema_of(answers.Preflight)}, summary="Check its nodes now"
+)
 @operation(machine(Permission.CLUSTERS_USE))
-def check(request: HttpRequest, cluster_id: str) -> Answer[answers.Preflight]:
+def check(request: HttpRequest, cluster_id: str) -> answers.Preflight:
     """For members of a project that may use it. The checks are there a few seconds later: see `GET
     /clusters/{cluster_id}/preflights`. 409 for a cluster without nodes."""
-    made = actions.check_cluster(actor=actor(request), cluster=get_cluster(request, cluster_id))
-    return Answer(202, _preflights([made])[0])
+    return _preflights([actions.check_cluster(actor=actor(request), cluster=get_cluster(request, cluster_id))])[0]
 
 
-@router.get("/clusters/{cluster_id}/preflights", response=Page[PreflightOut], summary="Checks that were asked for")
+@router.get(
+    "/clusters/{cluster_id}/preflights", response=page_of(answers.Preflight), summary="Checks that were asked for"
+)
 @operation(machine(Permission.CLUSTERS_READ))
 def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -> Page[answers.Preflight]:
     """The newest first; `state` is the worst of its `checks`."""
@@ -64,14 +60,21 @@ def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -
     return page(rows, _preflights, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
-@router.post("/runs/{run_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now", tags=["runs"])
+@router.post(
+    "/runs/{run_id}/preflight",
+    response={202: schema_of(answers.Preflight)},
+    summary="Check its nodes now",
+    tags=["runs"],
+)
 @operation(thing(Permission.CLUSTERS_USE))
-def check_run(request: HttpRequest, run_id: str) -> Answer[answers.Preflight]:
+def check_run(request: HttpRequest, run_id: str) -> answers.Preflight:
     """The nodes of its newest attempt; of a run that was never placed, those of its cluster."""
-    return Answer(202, _preflights([actions.check_run(actor=actor(request), run=get_run(request, run_id))])[0])
+    return _preflights([actions.check_run(actor=actor(request), run=get_run(request, run_id))])[0]
 
 
-@router.get("/runs/{run_id}/preflights", response=Page[PreflightOut], summary="Checks of its nodes", tags=["runs"])
+@router.get(
+    "/runs/{run_id}/preflights", response=page_of(answers.Preflight), summary="Checks of its nodes", tags=["runs"]
+)
 @operation(thing(Permission.RUNS_READ))
 def of_run(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[answers.Preflight]:
     """What was known of the nodes of each attempt when it was placed."""
@@ -83,16 +86,11 @@ def of_run(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[a
 def _preflights(rows: Sequence[Preflight]) -> list[answers.Preflight]:
     names = dict(Node.objects.filter(pk__in={node for row in rows for node in row.nodes}).values_list("pk", "name"))
     return [
-        answers.Preflight(
-            id=row.pk,
-            cluster=row.cluster.name,
-            why=row.why,
+        document_of(
+            row,
+            answers.Preflight.__annotations__,
             attempt=row.attempt.number if row.attempt else None,
-            asked_by=row.asked_by.username if row.asked_by else None,
             nodes=sorted(names.get(node, node) for node in row.nodes),
-            state=row.state,
-            created_at=stamp(row.created_at),
-            ended_at=stamp(row.ended_at),
             checks=[_check(one) for one in row.checks],
         )
         for row in rows

@@ -19,13 +19,10 @@ from ninja import Field, Query
 from ninja.errors import HttpError
 from numpy.typing import NDArray
 
-from runs.api.auth import Resource, actor
-from runs.api.metrics.csv_export import CsvQuery, ManyCsvQuery, curves, saved_as
-from runs.api.metrics.series import labels_in
-from runs.api.streaming import LastingRight, stream
-from runs.models import Run
+from runs.api.auth import Resource
+from runs.api.metrics.csv_export import CsvQuery, ManyCsvQuery, saved_as, streamed
 from runs.records.points.read import Curve
-from runs.rights.access import Permission, get_run, get_runs
+from runs.rights.access import Permission
 from runs.rights.access.operations import operation, thing
 
 router = Resource(tags=["series"])
@@ -58,29 +55,24 @@ class ManyArrowQuery(ManyCsvQuery, ArrowQuery):
 def series_arrow(request: HttpRequest, run_id: str, query: Query[ArrowQuery]) -> StreamingHttpResponse:
     """An IPC stream of run, name, labels (JSON), attempt, superseded, and lists of step, time and value: a row is a
     stretch of a series. Example: `?name=train/loss`"""
-    right = LastingRight(request, lambda user: get_run(user, run_id))
-    return _answer(request, [get_run(request, run_id)], right, query, run_id)
+    return _answer(request, [run_id], query, run_id)
 
 
 @router.get("/series.arrow", summary="Every point of many runs as an Arrow stream")
 @operation(thing(Permission.RUNS_READ))
 def many_series_arrow(request: HttpRequest, query: Query[ManyArrowQuery]) -> StreamingHttpResponse:
     """At most 100 runs. Example: `?run=$RUN&run=$OTHER&name=train/loss`"""
-    right = LastingRight(request, lambda user: get_runs(user, query.run))
-    return _answer(request, get_runs(actor(request), query.run), right, query, f"{len(query.run)}-runs")
+    return _answer(request, query.run, query, f"{len(query.run)}-runs")
 
 
-def _answer(
-    request: HttpRequest, runs: Sequence[Run], right: LastingRight, query: ArrowQuery, title: str
-) -> StreamingHttpResponse:
+def _answer(request: HttpRequest, run_ids: list[str], query: ArrowQuery, title: str) -> StreamingHttpResponse:
     is_file = query.format == "parquet"
     if is_file and not find_spec("pyarrow"):
         raise HttpError(501, "Parquet needs pyarrow, which is not installed on this server. CSV needs nothing.")
     write, kind = (parquet_parts, PARQUET_TYPE) if is_file else (parts, CONTENT_TYPE)
-    response = stream(request, write(curves(runs, query, labels_in(query.labels))), right, kind)
+    response = streamed(request, run_ids, query, write, kind)
     if is_file:
         response["Content-Disposition"] = saved_as(title, query, "parquet")
-    response["Cache-Control"] = "private, no-cache"
     return response
 
 

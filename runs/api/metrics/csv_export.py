@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -14,11 +14,10 @@ from ninja import Field, Query, Schema
 from runs.api.auth import Resource, actor
 from runs.api.metrics.columns import MAX_NAMES, MAX_RUNS
 from runs.api.metrics.series import labels_in
-from runs.api.streaming import LastingRight, stream
-from runs.models import Run
+from runs.api.streaming import LastingRight, Part, stream
 from runs.records.metrics.codec import numbers
 from runs.records.points.read import Curve, raw
-from runs.rights.access import Permission, get_run, get_runs
+from runs.rights.access import Permission, get_runs
 from runs.rights.access.operations import operation, thing
 
 router = Resource(tags=["series"])
@@ -43,24 +42,34 @@ class ManyCsvQuery(CsvQuery):
 def series_csv(request: HttpRequest, run_id: str, query: Query[CsvQuery]) -> StreamingHttpResponse:
     """Run, name, labels, attempt, step, time and value, exactly. A name that a spreadsheet would read as a formula
     begins with `'`. Example: `?name=train/loss`"""
-    right = LastingRight(request, lambda user: get_run(user, run_id))
-    return _answer(request, [get_run(request, run_id)], right, query, run_id)
+    return _answer(request, [run_id], query, run_id)
 
 
 @router.get("/series.csv", summary="Every point of many runs as CSV")
 @operation(thing(Permission.RUNS_READ))
 def many_series_csv(request: HttpRequest, query: Query[ManyCsvQuery]) -> StreamingHttpResponse:
     """At most 100 runs. Example: `?run=$RUN&run=$OTHER&name=train/loss`"""
-    right = LastingRight(request, lambda user: get_runs(user, query.run))
-    return _answer(request, get_runs(actor(request), query.run), right, query, f"{len(query.run)}-runs")
+    return _answer(request, query.run, query, f"{len(query.run)}-runs")
 
 
-def _answer(
-    request: HttpRequest, runs: Sequence[Run], right: LastingRight, query: CsvQuery, title: str
-) -> StreamingHttpResponse:
-    labels = labels_in(query.labels)
-    response = stream(request, lines(curves(runs, query, labels)), right, "text/csv; charset=utf-8")
+def _answer(request: HttpRequest, run_ids: list[str], query: CsvQuery, title: str) -> StreamingHttpResponse:
+    response = streamed(request, run_ids, query, lines, "text/csv; charset=utf-8")
     response["Content-Disposition"] = saved_as(title, query, "csv")
+    return response
+
+
+def streamed(
+    request: HttpRequest,
+    run_ids: list[str],
+    query: CsvQuery,
+    write: Callable[[Iterable[Curve]], Generator[Part]],
+    content_type: str,
+) -> StreamingHttpResponse:
+    """Answer with every point of the runs, for as long as the person may read all of them."""
+    runs, labels = get_runs(actor(request), run_ids), labels_in(query.labels)
+    curves = (curve for run in runs for curve in raw(run.pk, query.name, labels, query.attempts))
+    right = LastingRight(request, lambda user: get_runs(user, run_ids))
+    response = stream(request, write(curves), right, content_type)
     response["Cache-Control"] = "private, no-cache"
     return response
 
@@ -69,11 +78,6 @@ def saved_as(title: str, query: CsvQuery, ending: str) -> str:
     """Return the header that has the answer saved as a file, such as ``<run>-train-loss-points.csv``."""
     name = "-".join((title, *query.name[:1], "points")).replace("/", "-")[:120]
     return content_disposition_header(True, f"{name}.{ending}") or "attachment"
-
-
-def curves(runs: Sequence[Run], query: CsvQuery, labels: dict[str, str]) -> Generator[Curve]:
-    for run in runs:
-        yield from raw(run.pk, query.name, labels, query.attempts)
 
 
 def lines(curves: Iterable[Curve]) -> Generator[str]:

@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource
+from runs.api.schemas import schema_of
 from runs.api.streaming import LastingRight, text_response
 from runs.models import Run
 from runs.records.logs import labels as log_labels
@@ -78,25 +79,15 @@ class FiltersQuery(Schema):
         return Filters(frozenset(self.rank), self.stream or "", levels, self.attempt)
 
 
-class FirstError(Schema):
-    id: str
-    index: int
-    rank: int
-    time: float
+class FirstError(schema_of(log_windows.ErrorPlace)):  # type: ignore[misc]  # the fields are those of the records
+    """Place of a line."""
 
 
-class Overview(Schema):
-    total: int = Field(description="lines that fit the filters")
-    levels: dict[str, int] = Field(description="how many lines of each level fit the other filters")
-    ranks: dict[int, int]
-    streams: dict[str, int]
-    attempts: dict[int, int]
-    labels: dict[str, int] = Field(description="how many lines got each label of a rule, whatever the other filters")
+class Overview(schema_of(log_windows.Overview)):  # type: ignore[misc]  # as above
+    """Numbers of lines."""
+
     first_error: FirstError | None
-    first_time: float | None
-    last_time: float | None
-    cursor: int = Field(description="the number of batches that this has seen")
-    marks: list[list[int]] = Field(description="[place of the first line, errors, warnings] of at most 200 stretches")
+    labels: dict[str, int] = Field(description="how many lines got each label of a rule, whatever the other filters")
 
 
 class WindowQuery(FiltersQuery):
@@ -123,9 +114,8 @@ class LocateQuery(FiltersQuery):
     from_: int | None = Field(default=None, alias="from", ge=-1, le=2**53)
 
 
-class Located(Schema):
-    index: int
-    id: str
+class Located(schema_of(log_windows.Located)):  # type: ignore[misc]  # as above
+    """Place of a line."""
 
 
 class SearchQuery(FiltersQuery):

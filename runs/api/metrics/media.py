@@ -10,8 +10,9 @@ from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
 from runs.api.metrics.series import labels_in
+from runs.api.schemas import schema_of
 from runs.records.media import read as media
-from runs.records.media.kinds import KINDS
+from runs.records.media.kinds import KINDS, HistogramDocument, TableDocument
 from runs.records.metrics.encrypted import is_hidden
 from runs.records.metrics.models import Media
 from runs.records.metrics.progress import cursor_of
@@ -25,13 +26,8 @@ router = Resource(tags=["media"])
 FOR_EVER = "private, max-age=31536000, immutable"
 
 
-class MediaItem(Schema):
-    name: str
-    labels: dict[str, str]
-    kind: MediaKind
-    count: int
-    first_step: int
-    last_step: int
+class MediaItem(schema_of(media.MediaName)):  # type: ignore[misc]  # the fields are those of the records
+    """A name with its labels and kind."""
 
 
 class MediaList(Schema):
@@ -39,16 +35,8 @@ class MediaList(Schema):
     next: str | None = None
 
 
-class StepItem(Schema):
-    id: int
-    kind: MediaKind
-    step: int
-    time: float = Field(description="Unix seconds at the rank")
-    attempt: int
-    rank: int
-    meta: dict[str, Any] = Field(description="; ".join(f"{name}: {kind.meta}" for name, kind in KINDS.items()))
-    size: int = Field(description="bytes")
-    superseded: bool = Field(description="true: a newer attempt has reached this step again")
+class StepItem(schema_of(media.MediaItem)):  # type: ignore[misc]  # as above
+    """An item without its data."""
 
 
 class StepList(Schema):
@@ -57,14 +45,12 @@ class StepList(Schema):
     thinned: bool = Field(description="true: an even choice of the steps, since there are more than 2,000")
 
 
-class HistogramOut(Schema):
-    edges: list[float] = Field(description="one more than counts")
-    counts: list[float]
+class HistogramOut(schema_of(HistogramDocument)):  # type: ignore[misc]  # as above
+    """A histogram."""
 
 
-class TableOut(Schema):
-    columns: list[str]
-    rows: list[list[str | bool | int | float | None]]
+class TableOut(schema_of(TableDocument)):  # type: ignore[misc]  # as above
+    """A table."""
 
 
 class MediaOut(Schema):
@@ -83,14 +69,6 @@ class MediaOut(Schema):
     histogram: HistogramOut | None = None
     text: str | None = None
     table: TableOut | None = None
-
-
-class Histograms(Schema):
-    edges: list[float] = Field(description="common to all steps")
-    steps: list[int]
-    times: list[float]
-    counts: list[list[float]] = Field(description="a list for each step, as long as edges less one")
-    thinned: bool
 
 
 class NameQuery(Schema):
@@ -129,7 +107,11 @@ def steps(request: HttpRequest, run_id: str, query: Query[StepsQuery]) -> Any:
     return {"items": items, "cursor": cursor, "thinned": is_thinned}
 
 
-@router.get("/runs/{run_id}/media/histograms", response=Histograms, summary="Histograms over steps on common edges")
+@router.get(
+    "/runs/{run_id}/media/histograms",
+    response=schema_of(media.HistogramsOverTime, "Histograms"),
+    summary="Histograms over steps on common edges",
+)
 @operation(thing(Permission.RUNS_READ))
 def histograms(request: HttpRequest, run_id: str, query: Query[HistogramsQuery]) -> Any:
     """`counts` for each of the `steps`. They are spread evenly over their bins, and those of several ranks are added.

@@ -9,9 +9,11 @@ from ninja.errors import HttpError
 
 from runs.api.auth import Resource, actor
 from runs.api.metrics.columns import CONTENT_TYPE, MAX_NAMES, MAX_POINTS, MAX_RUNS, CurveQuestion, answer
+from runs.api.schemas import schema_of
 from runs.records.points import read
 from runs.rights.access import Permission, get_run, get_runs
 from runs.rights.access.operations import operation, thing
+from trainyard.contract.answers import runs as answers
 
 
 def labels_in(text: str) -> dict[str, str]:
@@ -34,15 +36,10 @@ Step = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # a float would not hol
 Bound = Annotated[Step | Annotated[float, Field(allow_inf_nan=False)], Field(union_mode="left_to_right")]
 
 
-class SeriesItem(Schema):
-    name: str
-    labels: dict[str, str]
-    count: int
-    first_step: int | None
-    last_step: int | None
+class SeriesItem(schema_of(answers.Series)):  # type: ignore[misc]  # the fields are those of the contract
+    """A series."""
+
     last: Number | None
-    min: float | None = Field(description="over finite values")
-    max: float | None
 
 
 class SeriesList(Schema):

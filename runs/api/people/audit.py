@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
-from runs.api.paging import MAX_LIMIT, Page, page
+from runs.api.paging import MAX_LIMIT, Page, page, page_of
 from runs.api.schemas import schema_of
 from runs.api.streaming import LastingRight, text_response
 from runs.presenting import audit_rows
@@ -51,15 +51,7 @@ class ExportQuery(FiltersQuery):
     format: Literal["jsonl", "csv"] = "jsonl"
 
 
-class AuditOut(schema_of(AuditRow)):  # type: ignore[misc]  # the fields are those of the contract
-    """A row of the audit."""
-
-
-class VerdictOut(schema_of(Verdict)):  # type: ignore[misc]  # as above
-    """What the check of the chain found."""
-
-
-@router.get("/audit", response=Page[AuditOut], summary="Who did what, the newest first")
+@router.get("/audit", response=page_of(AuditRow, "AuditOut"), summary="Who did what, the newest first")
 @operation(auditors(Permission.AUDIT_READ))
 def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditRow]:
     """For auditors; owners see their projects. Example: `?action=runs.stop&project=vision`"""
@@ -84,7 +76,7 @@ def export(request: HttpRequest, query: Query[ExportQuery]) -> StreamingHttpResp
     return text_response(request, audit_rows.json_lines(rows), right, "application/jsonl; charset=utf-8", "audit.jsonl")
 
 
-@router.get("/audit/verify", response=VerdictOut, summary="Check the chain of hashes")
+@router.get("/audit/verify", response=schema_of(Verdict), summary="Check the chain of hashes")
 @operation(auditors_of_all(Permission.AUDIT_READ))
 def verify(request: HttpRequest) -> Verdict:
     """For auditors. `fault` names the first row that does not fit."""

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
@@ -45,16 +44,15 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 
 @router.post("/projects/{project_id}/git-keys", response={201: GitKeyOut}, summary="Add or replace a Git key")
 @operation(thing(Permission.GIT_KEYS_MANAGE))
-def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKey]:
+def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> GitKey:
     """For maintainers. One for the same place is replaced. Example: `{"kind": "token", "place": "github.com/team",
     "user": "git", "secret": "…"}`"""
     project = get_project(request, project_id)
-    return Answer(201, actions.add_git_key(actor=actor(request), project=project, **body.dict()))
+    return actions.add_git_key(actor=actor(request), project=project, **body.dict())
 
 
 @router.delete("/projects/{project_id}/git-keys/{key_id}", response={204: None})
 @operation(thing(Permission.GIT_KEYS_MANAGE))
-def delete(request: HttpRequest, project_id: str, key_id: str) -> Answer[None]:
+def delete(request: HttpRequest, project_id: str, key_id: str) -> None:
     """Runs that were made with it stay as they are."""
     actions.delete_git_key(actor=actor(request), project=get_project(request, project_id), key_id=key_id)
-    return Answer(204, None)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from django.contrib.auth.models import Group
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
@@ -66,19 +65,18 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[GroupOut]:
 
 @router.post("/groups", response={201: GroupOut})
 @operation(ADMINISTRATOR)
-def create(request: HttpRequest, body: GroupIn) -> Answer[GroupOut]:
+def create(request: HttpRequest, body: GroupIn) -> GroupOut:
     """For administrators. Example: `{"name": "research"}`"""
     user = actor(request)
-    return Answer(201, _group(user, actions.create_group(actor=user, name=body.name)))
+    return _group(user, actions.create_group(actor=user, name=body.name))
 
 
 @router.delete("/groups/{group_id}", response={204: None})
 @operation(GROUP)
-def delete(request: HttpRequest, group_id: str) -> Answer[None]:
+def delete(request: HttpRequest, group_id: str) -> None:
     """For administrators. Its people lose what it gave them."""
     user = actor(request)
     actions.delete_group(actor=user, group=_find(user, group_id))
-    return Answer(204, None)
 
 
 @router.put("/groups/{group_id}/members", response=GroupOut, summary="Set who is in a group")
@@ -110,11 +108,10 @@ def give_role(request: HttpRequest, group_id: str, project_id: str, body: RoleIn
 
 @router.delete("/groups/{group_id}/projects/{project_id}", response={204: None}, summary="Take a group's role")
 @operation(thing(access.Permission.MEMBERS_MANAGE))
-def take_role(request: HttpRequest, group_id: str, project_id: str) -> Answer[None]:
+def take_role(request: HttpRequest, group_id: str, project_id: str) -> None:
     user = actor(request)
     project = _project(user, project_id)
     actions.take_group_role(actor=user, group=_find(user, group_id, to_give=project), project=project)
-    return Answer(204, None)
 
 
 @router.put("/groups/{group_id}/clusters/{cluster_id}", response=GroupOut, summary="Let a group run on a cluster")
@@ -132,11 +129,10 @@ def let_on_cluster(request: HttpRequest, group_id: str, cluster_id: str, body: C
     "/groups/{group_id}/clusters/{cluster_id}", response={204: None}, summary="Shut a group out of a cluster"
 )
 @operation(machine(access.Permission.CLUSTERS_MANAGE))
-def shut_out_of_cluster(request: HttpRequest, group_id: str, cluster_id: str) -> Answer[None]:
+def shut_out_of_cluster(request: HttpRequest, group_id: str, cluster_id: str) -> None:
     user = actor(request)
     cluster = _cluster(user, cluster_id)
     actions.take_cluster_role(actor=user, group=_find(user, group_id, to_give=cluster), cluster=cluster)
-    return Answer(204, None)
 
 
 def _project(user: User, project_id: str) -> Project | None:

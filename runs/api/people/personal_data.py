@@ -8,25 +8,21 @@ from typing import Annotated
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 from pydantic import BeforeValidator
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, Shown, document_of, schema_of
+from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.schemas import Body, Shown, schema_of
 from runs.api.streaming import LastingRight, file_response
 from runs.models import ErasedPerson, PersonalExport, User
+from runs.presenting.stamps import document_of
 from runs.privacy.exporting import path_of
 from runs.rights.access import NotFound, Permission, or_not_found
 from runs.rights.access.operations import ADMINISTRATOR, operation, own
 from trainyard.contract.answers import people as answers
 
 router = Resource(tags=["people"])
-
-
-class ExportOut(schema_of(answers.Export)):  # type: ignore[misc]  # the fields are those of the contract
-    """A file with what belongs to a person."""
 
 
 class EraseIn(Body):
@@ -40,18 +36,20 @@ class ErasedOut(Schema):
     deleted_runs: Annotated[int, BeforeValidator(len)] = Field(validation_alias="runs")
 
 
-@router.get("/me/exports", response=Page[ExportOut], summary="Exports of what belongs to me")
+@router.get("/me/exports", response=page_of(answers.Export), summary="Exports of what belongs to me")
 @operation(own(Permission.ACCOUNT_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Export]:
     rows = PersonalExport.objects.filter(user=actor(request))
     return page(rows, _exports, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
-@router.post("/me/exports", response={202: ExportOut}, summary="Have an export made of what belongs to me")
+@router.post(
+    "/me/exports", response={202: schema_of(answers.Export)}, summary="Have an export made of what belongs to me"
+)
 @operation(own(Permission.ACCOUNT_MANAGE))
-def create(request: HttpRequest) -> Answer[answers.Export]:
+def create(request: HttpRequest) -> answers.Export:
     """409 within an hour of the last one."""
-    return Answer(202, _exports([actions.request_export(actor=actor(request))])[0])
+    return _exports([actions.request_export(actor=actor(request))])[0]
 
 
 @router.get("/me/exports/{export_id}/file", response=None, summary="The export: a ZIP of JSON")
@@ -77,11 +75,13 @@ def erase_me(request: HttpRequest, body: EraseIn, response: HttpResponse) -> Era
     return actions.erase_person(actor=user, user=user, confirm=body.confirm, with_runs=body.with_runs)
 
 
-@router.post("/people/{username}/exports", response={202: ExportOut}, summary="Have an export made for somebody")
+@router.post(
+    "/people/{username}/exports", response={202: schema_of(answers.Export)}, summary="Have an export made for somebody"
+)
 @operation(ADMINISTRATOR)
-def create_for(request: HttpRequest, username: str) -> Answer[answers.Export]:
+def create_for(request: HttpRequest, username: str) -> answers.Export:
     """For administrators. The file is for the person alone."""
-    return Answer(202, _exports([actions.request_export(actor=actor(request), user=_other(username))])[0])
+    return _exports([actions.request_export(actor=actor(request), user=_other(username))])[0]
 
 
 @router.post("/people/{username}/erase", response=ErasedOut, summary="Erase somebody, for good")

@@ -7,7 +7,7 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.schemas import Body, schema_of
 from runs.models import Project, StoredData
-from runs.presenting.stamps import stamp
+from runs.presenting.stamps import document_of
 from runs.privacy.retention import usage_of
 from runs.privacy.storage import REMOVABLE, days_kept
 from runs.rights.access import Permission, get_project
@@ -18,16 +18,7 @@ from trainyard.contract.answers import people as answers
 router = Resource(tags=["projects"])
 
 
-class StorageOut(schema_of(answers.Storage)):  # type: ignore[misc]  # the fields are those of the contract
-    """What a project stores, and where."""
-
-
-class DaysOut(schema_of(answers.Days)):  # type: ignore[misc]  # as above
-    """By kind of data; null: for ever."""
-
-
-class RemovalsOut(schema_of(answers.Removals)):  # type: ignore[misc]  # as above
-    """What would be removed."""
+StorageOut, DaysOut = schema_of(answers.Storage), schema_of(answers.Days)
 
 
 class Days(Body):
@@ -81,7 +72,9 @@ def set_retention(request: HttpRequest, project_id: str, body: Days) -> answers.
     return _days(actions.set_retention(actor=actor(request), project=get_project(request, project_id), days=body.days))
 
 
-@router.post("/projects/{project_id}/retention/preview", response=RemovalsOut, summary="Preview of removals")
+@router.post(
+    "/projects/{project_id}/retention/preview", response=schema_of(answers.Removals), summary="Preview of removals"
+)
 @operation(thing(Permission.PRIVACY_MANAGE))
 def preview(request: HttpRequest, project_id: str, body: Days) -> answers.Removals:
     """Of how many runs something would go now. Example: `{"days": {"logs": 30}}`"""
@@ -146,15 +139,7 @@ def _storage(project: Project) -> answers.Storage:
         quota_bytes=usage.quota_bytes,
         sentence=usage.sentence,
         items=[
-            answers.Place(
-                kind=row.kind,
-                place=row.place,
-                region=row.region,
-                bytes=row.bytes,
-                number=row.number,
-                is_outside=not project.may_lie_in(row.region),
-                measured_at=stamp(row.measured_at),
-            )
+            document_of(row, answers.Place.__annotations__, is_outside=not project.may_lie_in(row.region))
             for row in StoredData.objects.filter(project=project)
         ],
     )

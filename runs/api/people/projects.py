@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 from pydantic import BeforeValidator
 
 from runs import actions
@@ -76,9 +75,9 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[Any]:
 
 @router.post("/projects", response={201: ProjectOut})
 @operation(site(Permission.PROJECTS_CREATE))
-def create(request: HttpRequest, body: ProjectIn) -> Answer[Project]:
+def create(request: HttpRequest, body: ProjectIn) -> Project:
     """For administrators and people with the permission "Can add project". Example: `{"name": "vision"}`"""
-    return Answer(201, actions.create_project(actor=actor(request), name=body.name))
+    return actions.create_project(actor=actor(request), name=body.name)
 
 
 @router.get("/projects/{project_id}", response=ProjectWithTime)
@@ -110,12 +109,11 @@ def change_role(request: HttpRequest, project_id: str, username: str, body: Role
 
 @router.delete("/projects/{project_id}/members/{username}", response={204: None})
 @operation(thing(Permission.MEMBERS_MANAGE))
-def remove_member(request: HttpRequest, project_id: str, username: str) -> Answer[None]:
+def remove_member(request: HttpRequest, project_id: str, username: str) -> None:
     """Everybody may leave; maintainers remove others. One owner remains."""
     user = actor(request)
     project = get_project(user, project_id)
     actions.remove_member(actor=user, project=project, user=_member(project, username))
-    return Answer(204, None)
 
 
 @router.get("/projects/{project_id}/invitations", response=Page[InvitationOut])
@@ -127,13 +125,13 @@ def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) 
 
 @router.post("/projects/{project_id}/invitations", response={201: NewInvitation})
 @operation(thing(Permission.MEMBERS_MANAGE))
-def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: HttpResponse) -> Answer[NewInvitation]:
+def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: HttpResponse) -> NewInvitation:
     """The `secret` is shown once: `/invitations/<secret>/` is a link for one person within a week, valid while its
     maker may invite to that role. Example: `{"role": "member", "email": "ada@example.org"}`"""
     project = get_project(request, project_id)
     invitation, secret = actions.invite(actor=actor(request), project=project, role=body.role, email=body.email)
     response["Cache-Control"] = "no-store"
-    return Answer(201, NewInvitation(**dict(InvitationOut.from_orm(invitation)), secret=secret))
+    return NewInvitation(**dict(InvitationOut.from_orm(invitation)), secret=secret)
 
 
 def _member(project: Project, username: str) -> User:

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
@@ -78,12 +77,11 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 
 @router.post("/projects/{project_id}/roles", response={201: CustomRoleOut}, summary="Make a role of the project")
 @operation(thing(Permission.ROLES_MANAGE))
-def create(request: HttpRequest, project_id: str, body: CustomRoleIn) -> Answer[CustomRole]:
+def create(request: HttpRequest, project_id: str, body: CustomRoleIn) -> CustomRole:
     """For owners. It holds no more than whoever makes it may do there. Example: `{"name": "stopper", "permissions":
     ["runs:stop"]}`"""
     project = get_project(request, project_id)
-    made = actions.save_custom_role(actor=actor(request), project=project, name=body.name, permissions=body.permissions)
-    return Answer(201, made)
+    return actions.save_custom_role(actor=actor(request), project=project, name=body.name, permissions=body.permissions)
 
 
 @router.put("/projects/{project_id}/roles/{name}", response=CustomRoleOut, summary="Change a role of the project")
@@ -99,8 +97,7 @@ def change(request: HttpRequest, project_id: str, name: str, body: CustomRoleIn)
 
 @router.delete("/projects/{project_id}/roles/{name}", response={204: None}, summary="Delete a role of the project")
 @operation(thing(Permission.ROLES_MANAGE))
-def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
+def delete(request: HttpRequest, project_id: str, name: str) -> None:
     """Whoever had it keeps their built-in role."""
     project = get_project(request, project_id)
     actions.delete_custom_role(actor=actor(request), role=actions.custom_role_of(project, name))
-    return Answer(204, None)

@@ -7,13 +7,13 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, Shown, document_of, schema_of
+from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.schemas import Body, Shown, schema_of
 from runs.models import Secret
+from runs.presenting.stamps import document_of
 from runs.rights.access import Permission, get_project, get_run
 from runs.rights.access.operations import ADMINISTRATOR, operation, own, thing
 from runs.rights.secrets.delivery import uses_of
@@ -25,14 +25,6 @@ router = Resource(tags=["secrets"])
 
 class SecretIn(Body):
     value: str = Field(description=f"at most {MAX_SECRET_BYTES:,} bytes; it is shown to nobody again")
-
-
-class SecretOut(schema_of(answers.Secret)):  # type: ignore[misc]  # the fields are those of the contract
-    """A secret without its value."""
-
-
-class RotatedOut(schema_of(answers.Rotated)):  # type: ignore[misc]  # as above
-    """What was done."""
 
 
 class UseOut(Schema):
@@ -50,7 +42,7 @@ class Uses(Schema):
     items: list[UseOut]
 
 
-@router.get("/projects/{project_id}/secrets", response=Page[SecretOut], summary="Names, versions and times")
+@router.get("/projects/{project_id}/secrets", response=page_of(answers.Secret), summary="Names, versions and times")
 @operation(thing(Permission.SECRETS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[answers.Secret]:
     rows = Secret.objects.filter(project=get_project(request, project_id)).select_related("created_by")
@@ -59,22 +51,20 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 
 @router.put("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Set a secret")
 @operation(thing(Permission.SECRETS_WRITE))
-def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Answer[None]:
+def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> None:
     """For maintainers. Runs that begin from now on get the new value; those that run keep what they have. Example:
     `{"value": "hf_…"}`"""
     actions.set_secret(actor=actor(request), project=get_project(request, project_id), name=name, value=body.value)
-    return Answer(204, None)
 
 
 @router.delete("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Forget a secret")
 @operation(thing(Permission.SECRETS_WRITE))
-def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
+def delete(request: HttpRequest, project_id: str, name: str) -> None:
     """With all its versions. Runs that name it cannot start any more."""
     actions.delete_secret(actor=actor(request), project=get_project(request, project_id), name=name)
-    return Answer(204, None)
 
 
-@router.get("/me/secrets", response=Page[SecretOut], summary="My own: names, versions and times")
+@router.get("/me/secrets", response=page_of(answers.Secret), summary="My own: names, versions and times")
 @operation(own(Permission.SECRETS_READ))
 def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Secret]:
     """Runs that you launch name them as `mine:NAME`."""
@@ -84,17 +74,15 @@ def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Secr
 
 @router.put("/me/secrets/{name}", response={204: None}, summary="Set a secret of my own")
 @operation(own(Permission.SECRETS_WRITE))
-def put_own(request: HttpRequest, name: str, body: SecretIn) -> Answer[None]:
+def put_own(request: HttpRequest, name: str, body: SecretIn) -> None:
     """Example: `{"value": "…"}`"""
     actions.set_secret(actor=actor(request), name=name, value=body.value)
-    return Answer(204, None)
 
 
 @router.delete("/me/secrets/{name}", response={204: None}, summary="Forget a secret of my own")
 @operation(own(Permission.SECRETS_WRITE))
-def delete_own(request: HttpRequest, name: str) -> Answer[None]:
+def delete_own(request: HttpRequest, name: str) -> None:
     actions.delete_secret(actor=actor(request), name=name)
-    return Answer(204, None)
 
 
 @router.get("/runs/{run_id}/secrets", response=Uses, summary="Versions that its attempts got", tags=["runs"])
@@ -103,7 +91,7 @@ def uses(request: HttpRequest, run_id: str) -> Any:
     return {"items": uses_of(get_run(request, run_id))}
 
 
-@router.post("/secrets/rotate-key", response=RotatedOut, summary="Wrap all secrets with a new key")
+@router.post("/secrets/rotate-key", response=schema_of(answers.Rotated), summary="Wrap all secrets with a new key")
 @operation(ADMINISTRATOR)
 def rotate_key(request: HttpRequest) -> answers.Rotated:
     """For administrators. Everything goes on meanwhile: older keys open until the last secret is wrapped anew."""

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 from pydantic import AwareDatetime
 
 from runs import actions
@@ -47,21 +46,20 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 
 @router.post("/projects/{project_id}/service-accounts", response={201: AccountOut}, summary="Make a service account")
 @operation(thing(Permission.TOKENS_MANAGE))
-def create(request: HttpRequest, project_id: str, body: AccountIn) -> Answer[Membership]:
+def create(request: HttpRequest, project_id: str, body: AccountIn) -> Membership:
     """For maintainers. Its `username` is the project's name, a dot, and `name`. Example: `{"name": "ci", "role":
     "member"}`"""
     project = get_project(request, project_id)
     account = actions.create_service_account(actor=actor(request), project=project, name=body.name, role=body.role)
-    return Answer(201, project.memberships.select_related("user").get(user=account))
+    return project.memberships.select_related("user").get(user=account)
 
 
 @router.delete("/projects/{project_id}/service-accounts/{username}", response={204: None}, summary="End it for good")
 @operation(thing(Permission.TOKENS_MANAGE))
-def close(request: HttpRequest, project_id: str, username: str) -> Answer[None]:
+def close(request: HttpRequest, project_id: str, username: str) -> None:
     """Its tokens open nothing any more. What it launched keeps its name."""
     project = get_project(request, project_id)
     actions.close_service_account(actor=actor(request), account=_account(project, username))
-    return Answer(204, None)
 
 
 @router.get("/projects/{project_id}/service-accounts/{username}/tokens", response=Page[TokenOut], summary="Its tokens")
@@ -78,7 +76,7 @@ def tokens(request: HttpRequest, project_id: str, username: str, query: Query[Li
 @operation(thing(Permission.TOKENS_MANAGE))
 def create_token(
     request: HttpRequest, project_id: str, username: str, body: AccountTokenIn, response: HttpResponse
-) -> Answer[NewToken]:
+) -> NewToken:
     """As `POST /tokens`; it works in that project alone. `DELETE /tokens/{token_id}` revokes it. Example: `{"name":
     "nightly", "scopes": ["runs:launch", "runs:read"]}`"""
     user = actor(request)
@@ -87,7 +85,7 @@ def create_token(
         actor=user, user=_account(project, username), name=body.name, scopes=body.scopes, expires_at=body.expires_at
     )
     response["Cache-Control"] = "no-store"
-    return Answer(201, new_token(token, secret))
+    return new_token(token, secret)
 
 
 def _account(project: Project, username: str) -> User:

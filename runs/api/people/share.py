@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 from pydantic import AwareDatetime
 
 from runs.actions.sharing import revoke_share, share, thing_of
@@ -54,17 +53,16 @@ def find(request: HttpRequest, query: Query[ListQuery], object: str = "") -> Pag
 
 @router.post("/share", response={201: NewShare}, summary="Share with guests")
 @operation(thing(Permission.RUNS_SHARE))
-def create(request: HttpRequest, body: ShareIn, response: HttpResponse) -> Answer[NewShare]:
+def create(request: HttpRequest, body: ShareIn, response: HttpResponse) -> NewShare:
     """Whoever has the `url` reads this one thing, without an account, until the link ends or is revoked. Example:
     `{"object": "run/abc123"}`"""
     link, url = share(actor=actor(request), name=body.object, expires_at=body.expires_at)
     response["Cache-Control"] = "no-store"
-    return Answer(201, NewShare(**dict(ShareOut.from_orm(link)), url=url))
+    return NewShare(**dict(ShareOut.from_orm(link)), url=url)
 
 
 @router.delete("/share/{share_id}", response={204: None}, summary="Revoke a link for guests")
 @operation(thing(Permission.RUNS_SHARE))
-def revoke(request: HttpRequest, share_id: str) -> Answer[None]:
+def revoke(request: HttpRequest, share_id: str) -> None:
     """Whoever may share in the project may revoke, also what others made. The link then answers 410."""
     revoke_share(actor=actor(request), link=get_shared_link(request, share_id))
-    return Answer(204, None)

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 from pydantic import AliasChoices, AwareDatetime
 
 from runs import actions
@@ -106,7 +105,7 @@ def find(request: HttpRequest, query: Query[TokensQuery]) -> Page[Any]:
 
 @router.post("/tokens", response={201: NewToken})
 @operation(own(Permission.ACCOUNT_MANAGE))
-def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answer[NewToken]:
+def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> NewToken:
     """The `secret` (`token` is the same) is shown once. A token that makes a token gives no more than it has. A session
     that is older than a quarter of an hour makes none that lasts longer than 366 days. Example: `{"name": "ci",
     "scopes": ["runs:read", "runs:launch"], "projects": ["vision"], "expires_at": "2030-01-01T00:00:00Z"}`"""
@@ -115,7 +114,7 @@ def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answe
         actor=actor(request), name=body.name, scopes=body.scopes, projects=body.projects, expires_at=expires_at
     )
     response["Cache-Control"] = "no-store"
-    return Answer(201, new_token(token, secret))
+    return new_token(token, secret)
 
 
 @router.delete("/tokens", response=Revoked, summary="Revoke all tokens of a person")
@@ -127,10 +126,9 @@ def revoke_all(request: HttpRequest, user: str = "") -> Revoked:
 
 @router.delete("/tokens/{token_id}", response={204: None}, summary="Revoke a token")
 @operation(thing(Permission.TOKENS_MANAGE, hides=True))
-def revoke(request: HttpRequest, token_id: str) -> Answer[None]:
+def revoke(request: HttpRequest, token_id: str) -> None:
     """An administrator may revoke anybody's."""
     actions.revoke_token(actor=actor(request), token_id=token_id)
-    return Answer(204, None)
 
 
 def _whose(request: HttpRequest, username: str) -> User:

@@ -3,7 +3,6 @@ storages: the terminal does, and sends what it has read."""
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Schema
-from ninja import Status as Answer
 
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import answer_with, described, read_body
@@ -35,12 +34,12 @@ class ImportedOut(Schema):
     summary="Start a sweep with the finished trials of a study",
 )
 @operation(thing(Permission.SWEEPS_LAUNCH))
-def start(request: HttpRequest) -> Answer[ImportedOut]:
+def start(request: HttpRequest) -> ImportedOut:
     """`sweep` is as for `POST /sweeps`; its space has all parameters of the study that are to vary. The trials of the
     study are not of the budget. Example: `@import.json`"""
     body = read_body(request, Import)
     made = import_study(actor=actor(request), document=body.sweep, study=body.study)
-    return Answer(201, ImportedOut(id=made.pk, name=made.name))
+    return ImportedOut(id=made.pk, name=made.name)
 
 
 @router.get(

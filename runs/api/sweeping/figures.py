@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import Count
 from django.http import HttpRequest
@@ -35,8 +35,7 @@ class KeptFigures(NamedTuple):
     is_current: bool
 
 
-class ImportanceOut(schema_of(answers.Importance)):  # type: ignore[misc]  # the fields are those of the contract
-    """Errors are standard deviations of the estimates."""
+ImportanceOut = schema_of(answers.Importance)
 
 
 @router.get(
@@ -45,12 +44,12 @@ class ImportanceOut(schema_of(answers.Importance)):  # type: ignore[misc]  # the
     summary="Importance of each field of a sweep",
 )
 @operation(thing(Permission.SWEEPS_READ))
-def show(request: HttpRequest, sweep_id: str) -> Answer[ImportanceOut]:
+def show(request: HttpRequest, sweep_id: str) -> Answer[Any]:
     """202, with no fields, while they are computed for the first time."""
     kept = importance_of(get_sweep(request, sweep_id))
     found = kept.found or Importance([], 0.0, 0, 0, 0, "They are being computed.")
     fields = [one._asdict() for one in found.fields]
-    out = ImportanceOut(**{**found._asdict(), "fields": fields}, is_current=kept.is_current)
+    out = {**found._asdict(), "fields": fields, "is_current": kept.is_current}
     return Answer(200 if kept.found else 202, out)
 
 

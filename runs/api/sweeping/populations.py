@@ -5,10 +5,9 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Schema
-from ninja import Status as Answer
 
 from runs.api.auth import Resource, actor
-from runs.api.schemas import RunOut
+from runs.api.schemas import RunOut, schema_of
 from runs.presenting.runs import single_document
 from runs.rights.access import Permission, get_sweep
 from runs.rights.access.operations import operation, thing
@@ -24,18 +23,8 @@ class ChangeOut(Schema):
     after: Any = None
 
 
-class BranchOut(Schema):
-    number: int
-    run: str | None
-    parent: int | None = Field(description="whose checkpoint it goes on from")
-    start: int = Field(description="the step behind which it began")
-    end: int | None = Field(description="the last step that it has trained, or at which it was stopped")
-    state: str
-    value: float | None
-    parameters: dict[str, Any]
-    children: list[int]
+class BranchOut(schema_of(Branch)):  # type: ignore[misc]  # its fields are those that are read
     changed: list[ChangeOut] = Field(description="what it has another way than its parent")
-    is_on_best_line: bool = Field(description="whether it led to the best trial")
 
 
 class LineageOut(Schema):
@@ -59,7 +48,6 @@ def _branch(one: Branch) -> BranchOut:
     "/sweeps/{sweep_id}/trials/{number}/replay", response={201: RunOut}, summary="Train what led to a trial as one run"
 )
 @operation(thing(Permission.SWEEPS_LAUNCH))
-def replay(request: HttpRequest, sweep_id: str, number: int) -> Answer[Any]:
+def replay(request: HttpRequest, sweep_id: str, number: int) -> Any:
     """Its losses are those of the trials that went on from each other, bit for bit."""
-    run = replay_trial(actor=actor(request), sweep=get_sweep(request, sweep_id), number=number)
-    return Answer(201, single_document(run))
+    return single_document(replay_trial(actor=actor(request), sweep=get_sweep(request, sweep_id), number=number))

@@ -5,7 +5,6 @@ from typing import Any
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
@@ -28,7 +27,7 @@ MAX_BUNDLE_BYTES = 50 * 1024 * 1024
 
 @router.post("/bundles", response={201: schema_of(Bundle)}, openapi_extra=ANY_BYTES, summary="Upload packed code")
 @operation(thing(Permission.RUNS_LAUNCH))
-def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
+def upload(request: HttpRequest, project: str = "default") -> Any:
     """The body is a `tar.gz` of up to 50 MB, as `trainyard.bundle.pack` makes it; a script's `task.code` is then
     `{"sha256": …}`. The same bytes again are the same bundle. 409 beyond the project's quota. Example:
     `?project=default @code.tar.gz`"""
@@ -39,7 +38,7 @@ def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
         bundle = actions.store_bundle(actor=actor(request), project=into, data=request.body)
     except ValueError as error:
         raise HttpError(422, str(error)) from error
-    return Answer(201, {"sha256": bundle.sha256, "size_bytes": bundle.size_bytes, "files": bundle.files})
+    return {"sha256": bundle.sha256, "size_bytes": bundle.size_bytes, "files": bundle.files}
 
 
 @router.get("/bundles/{sha256}", auth=NodeAuth(), response=None, summary="Fetch packed code (nodes only)")

@@ -7,8 +7,7 @@ from ninja import Query
 
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import answer_with, described, read_sealed_body
-from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import schema_of
+from runs.api.paging import ListQuery, Page, page, page_of
 from runs.models import GoneRun, RemovedData
 from runs.presenting.checkpoints import documents
 from runs.privacy.retention import runs_without_checkpoints
@@ -21,11 +20,7 @@ from trainyard.contract.calls import DeletedRuns, RunList
 router = Resource(tags=["runs"])
 
 
-class CheckpointOut(schema_of(answers.Checkpoint)):  # type: ignore[misc]  # the fields are those of the contract
-    """A checkpoint."""
-
-
-@router.get("/runs/{run_id}/checkpoints", response=Page[CheckpointOut])
+@router.get("/runs/{run_id}/checkpoints", response=page_of(answers.Checkpoint))
 @operation(thing(Permission.RUNS_READ))
 def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[answers.Checkpoint]:
     """The newest first. `stall_s` is how long training stood still. `state` is `valid`, `deleted`, `invalid` (`why`),

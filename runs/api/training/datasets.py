@@ -9,16 +9,16 @@ from typing import Any, cast
 
 from django.http import HttpRequest
 from ninja import Field, Query
-from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import described, read_sealed_body
-from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, document_of, schema_of
+from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.schemas import Body, schema_of
 from runs.inputs.datasets import recipe_of
 from runs.models import Dataset, Node
+from runs.presenting.stamps import document_of
 from runs.rights.access import Permission, get_cluster, get_dataset, get_project, named_project, visible_datasets
 from runs.rights.access.operations import NODE, lists, operation, thing
 from trainyard.contract import inspections
@@ -51,15 +51,11 @@ class DatasetIn(Body):
     )
 
 
-class DatasetOut(schema_of(answers.Dataset)):  # type: ignore[misc]  # the fields are those of the contract
-    """A dataset."""
-
-
-class DatasetWithFacts(DatasetOut):
+class DatasetWithFacts(schema_of(answers.Dataset)):  # type: ignore[misc]  # the fields are those of the contract
     facts: dict[str, Any] = Field(description="what the node found: columns, classes, first rows, text, pictures")
 
 
-@router.get("/datasets", response=Page[DatasetOut])
+@router.get("/datasets", response=page_of(answers.Dataset))
 @operation(lists(Permission.DATASETS_READ))
 def find(request: HttpRequest, query: Query[DatasetsQuery]) -> Page[answers.Dataset]:
     found = visible_datasets(actor(request))
@@ -72,13 +68,13 @@ def find(request: HttpRequest, query: Query[DatasetsQuery]) -> Page[answers.Data
 
 @router.post("/datasets", response={201: DatasetWithFacts}, summary="Name data; a node looks at it")
 @operation(thing(Permission.DATASETS_EDIT))
-def create(request: HttpRequest, body: DatasetIn) -> Answer[DatasetWithFacts]:
+def create(request: HttpRequest, body: DatasetIn) -> DatasetWithFacts:
     """A node inspects it within seconds. Example: `{"name": "trees", "source": "csv", "location": "/data/trees.csv",
     "options": {"target": "kind"}}`"""
     user = actor(request)
     project, cluster = get_project(user, body.project, Permission.DATASETS_EDIT), get_cluster(user, body.cluster)
     fields = body.dict(exclude={"project", "cluster"})
-    return Answer(201, _whole(actions.create_dataset(actor=user, project=project, cluster=cluster, **fields)))
+    return _whole(actions.create_dataset(actor=user, project=project, cluster=cluster, **fields))
 
 
 @router.get("/datasets/{dataset_id}", response=DatasetWithFacts)
@@ -95,10 +91,9 @@ def check(request: HttpRequest, dataset_id: str) -> DatasetWithFacts:
 
 @router.delete("/datasets/{dataset_id}", response={204: None}, summary="Forget the name; the files stay")
 @operation(thing(Permission.DATASETS_EDIT))
-def delete(request: HttpRequest, dataset_id: str) -> Answer[None]:
+def delete(request: HttpRequest, dataset_id: str) -> None:
     """409 while a live run uses it."""
     actions.delete_dataset(actor=actor(request), dataset=get_dataset(request, dataset_id))
-    return Answer(204, None)
 
 
 @router.post(
@@ -108,7 +103,7 @@ def delete(request: HttpRequest, dataset_id: str) -> Answer[None]:
     summary="Say what is in it (nodes only)",
 )
 @operation(NODE)
-def answer(request: HttpRequest, dataset_id: str) -> Answer[None]:
+def answer(request: HttpRequest, dataset_id: str) -> None:
     """Only the node that was asked last may, and only once."""
     if len(request.body) > MAX_ANSWER_BYTES:
         raise HttpError(422, f"facts: they may have {MAX_FACTS_BYTES:,} bytes")
@@ -121,7 +116,6 @@ def answer(request: HttpRequest, dataset_id: str) -> Answer[None]:
         node=node, dataset_id=dataset_id, question=body.question, facts=facts, problem=body.problem
     ):
         raise HttpError(409, "This node was not asked that, or somebody answered already.")
-    return Answer(204, None)
 
 
 def _whole(row: Dataset) -> DatasetWithFacts:

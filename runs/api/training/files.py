@@ -4,7 +4,6 @@ from typing import Literal
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
@@ -26,8 +25,7 @@ from trainyard.contract.answers import runs as answers
 router = Resource(tags=["files"])
 
 
-class FileList(schema_of(answers.FileList)):  # type: ignore[misc]  # the fields are those of the contract
-    """What a run has left, and what is not here yet."""
+FileList = schema_of(answers.FileList, "FileList")
 
 
 class Decision(Body):
@@ -36,7 +34,7 @@ class Decision(Body):
 
 @router.get("/runs/{run_id}/files", response=FileList)
 @operation(thing(Permission.RUNS_READ))
-def find(request: HttpRequest, run_id: str) -> FileList:
+def find(request: HttpRequest, run_id: str) -> answers.FileList:
     """In its output folders; a second node's file of the same name is below `node-N/`. `left` is what waits on nodes
     for a decision: files in a script's working folder, and files the server did not take."""
     return _list_of(get_run(request, run_id))
@@ -49,7 +47,7 @@ def find(request: HttpRequest, run_id: str) -> FileList:
     summary="Keep a file with a local run",
 )
 @operation(thing(Permission.RUNS_REPORT))
-def keep(request: HttpRequest, run_id: str, path: str) -> Answer[None]:
+def keep(request: HttpRequest, run_id: str, path: str) -> None:
     """Of a run that was logged outside of Trainyard, in the place of one of that path. 409 for a run of nodes, 411
     without its length, 413 without room. Example: `@model.pt`"""
     run = get_run(request, run_id)
@@ -59,19 +57,18 @@ def keep(request: HttpRequest, run_id: str, path: str) -> Answer[None]:
     with refusals(no_room=413):
         room.check_room(run.pk, int(length))
         outputs.store(run.pk, path, request.read, "", keyring_for(run))
-    return Answer(204, None)
 
 
 @router.post("/runs/{run_id}/leftovers", response=FileList, summary="Decide about files that were left on nodes")
 @operation(thing(Permission.RUNS_DELETE))
-def decide(request: HttpRequest, run_id: str, body: Decision) -> FileList:
+def decide(request: HttpRequest, run_id: str, body: Decision) -> answers.FileList:
     """`upload` sends them (those of a working folder to `working-folder/`), `discard` deletes them. 409 where there are
     none. Example: `{"decision": "upload"}`"""
     return _list_of(actions.decide_leftovers(actor=actor(request), run=get_run(request, run_id), word=body.decision))
 
 
-def _list_of(run: Run) -> FileList:
-    return FileList(items=outputs.listing(run.pk), next=None, left=_left(run), sending=_sending(run))
+def _list_of(run: Run) -> answers.FileList:
+    return answers.FileList(items=outputs.listing(run.pk), next=None, left=_left(run), sending=_sending(run))
 
 
 def _sending(run: Run) -> list[answers.Sending]:
@@ -130,7 +127,7 @@ def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     summary="Store an output file (nodes only)",
 )
 @operation(NODE)
-def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[None]:
+def store(request: HttpRequest, run_id: str, fence: int, path: str) -> None:
     """Only a node of the run's newest attempt may, until it has said that everything was sent: what an older attempt
     leaves, or what comes after the end, does not change the run."""
     sender = sender_of(placement_of(request, run_id, fence))
@@ -138,4 +135,3 @@ def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[No
         room.check_room(run_id, int(request.headers.get("Content-Length") or 0))
         place = uploads.place_of(sender, path)
         outputs.store(run_id, place, request.read, request.sealed_digest, sender.keyring)  # type: ignore[attr-defined]
-    return Answer(204, None)

@@ -5,20 +5,20 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 from pydantic import BeforeValidator, ConfigDict
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, Shown
+from runs.api.schemas import Body, Shown, schema_of
 from runs.models import Attempt, Event
 from runs.presenting.annex import AnnexFigure, annex_of
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
+from runs.values.columns import MetricAlarm
 from runs.values.run_config import MAX_STEP_NOTE
 from trainyard.contract.base import to_builtins
-from trainyard.contract.causes import CauseClass
+from trainyard.contract.causes import Cause, CauseClass, HangFinding
 
 router = Resource(tags=["runs"])
 
@@ -37,42 +37,16 @@ class PlacementOut(Schema):
     ranks: Annotated[list[dict[str, Any]], BeforeValidator(to_builtins)] = Field(validation_alias="reported.ranks")
 
 
-class ConsequenceOut(Schema):
-    sentence: str
-    node: str
-    rank: int | None
-
-
-class CauseOut(Schema):
+class CauseOut(schema_of(Cause)):  # type: ignore[misc]  # its fields are those that are read
     """Why an attempt ended: what happened first, with what ranks elsewhere felt of it."""
 
     model_config = ConfigDict(populate_by_name=True)
 
     cause_class: str = Field(alias="class", description=f"one of {', '.join(CauseClass)}")
-    sentence: str
-    node: str = Field(description="empty: no node in particular")
-    rank: int | None
-    evidence: dict[str, Any]
-    consequences: list[ConsequenceOut]
 
 
-class RankStackOut(Schema):
-    rank: int
-    node: str
-    state: str
-    stack: str
-
-
-class HangOut(Schema):
-    kind: str
-    sentence: str
-    action: str
-    acts: bool = Field(description="whether the attempt is ended for it")
-    node: str
-    rank: int | None
-    collective: str
-    line: str
-    stacks: list[RankStackOut]
+class HangOut(schema_of(HangFinding, without=("at", "is_of_lost_node"))):  # type: ignore[misc]  # as above
+    """What keeps the ranks of an attempt."""
 
 
 class AttemptOut(Schema):
@@ -118,35 +92,18 @@ class NoteIn(Body):
     text: str = Field(min_length=1, max_length=MAX_STEP_NOTE)
 
 
-class AlarmOut(Schema):
+class AlarmOut(schema_of(MetricAlarm)):  # type: ignore[misc]  # as above
     """Values of a metric that broke a rule of `watch`, one after the other."""
 
     attempt: int
-    metric: str
-    labels: dict[str, str]
-    kind: str = Field(description="nan or spike")
-    first_step: int
-    last_step: int
-    num_values: int
-    value: float | None = Field(description="the first; null: it is no finite number")
-    word: str
-    usual: float | None = Field(description="the median before it")
-    at: float = Field(description="Unix seconds")
-    action: str
-    sentence: str
 
 
 class AlarmsOut(Schema):
     items: list[AlarmOut]
 
 
-class AnnexFigureOut(Schema):
-    point: str = Field(description="of Annex XI, section 1")
-    name: str
-    value: float | str | None
-    unit: str
-    basis: str = Field(description="measured, stated in or computed from the spec, estimated, or not measured")
-    note: str
+class AnnexFigureOut(schema_of(AnnexFigure)):  # type: ignore[misc]  # as above
+    """A figure of the sheet."""
 
 
 @router.get("/runs/{run_id}/annex-xi", response=list[AnnexFigureOut], summary="The EU AI Act's sheet of a training")
@@ -176,11 +133,11 @@ def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[A
 
 @router.post("/runs/{run_id}/notes", response={201: EventOut}, summary="Write a note at a step")
 @operation(thing(Permission.RUNS_ANNOTATE))
-def note(request: HttpRequest, run_id: str, body: NoteIn) -> Answer[Event]:
+def note(request: HttpRequest, run_id: str, body: NoteIn) -> Event:
     """An event `note` of the run, with the step in its `data`; charts mark it there. Example: `{"step": 400, "text":
     "new data from here on"}`"""
     run = get_run(request, run_id)
-    return Answer(201, actions.note_step(actor=actor(request), run=run, step=body.step, text=body.text))
+    return actions.note_step(actor=actor(request), run=run, step=body.step, text=body.text)
 
 
 @router.get("/runs/{run_id}/alarms", response=AlarmsOut, summary="Values that broke a rule on a metric")

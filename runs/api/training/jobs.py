@@ -5,7 +5,6 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Body as InBody
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
@@ -39,9 +38,9 @@ class JobOut(Schema):
 
 @router.post("/jobs", response={201: JobOut}, openapi_extra=body_of(SPEC), summary="Save a spec under its name")
 @operation(thing(Permission.JOBS_EDIT))
-def save(request: HttpRequest, document: InBody[JsonObject]) -> Answer[Job]:
+def save(request: HttpRequest, document: InBody[JsonObject]) -> Job:
     """The body is a spec. Under a name that exists it becomes the next version. Example: `@hello.json`"""
-    return Answer(201, actions.save_job(actor=actor(request), document=document))
+    return actions.save_job(actor=actor(request), document=document)
 
 
 @router.get("/jobs", response=Page[JobOut])
@@ -63,7 +62,6 @@ def show(request: HttpRequest, job_id: str) -> Job:
 
 @router.delete("/jobs/{job_id}", response={204: None}, summary="Forget a job with all its versions")
 @operation(thing(Permission.JOBS_EDIT))
-def delete(request: HttpRequest, job_id: str) -> Answer[None]:
+def delete(request: HttpRequest, job_id: str) -> None:
     """Its runs stay."""
     actions.delete_job(actor=actor(request), job=get_job(request, job_id))
-    return Answer(204, None)

@@ -9,7 +9,7 @@ from ninja import Field, Query, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.schemas import Body, RunOut
+from runs.api.schemas import Body, RunOut, schema_of
 from runs.life.watching.scores import MEASURES, Score, series_of
 from runs.life.watching.slow_ranks import nodes_by_rank, scores_of, slow_sentence
 from runs.models import Attempt, Run
@@ -18,6 +18,7 @@ from runs.records.metrics import progress
 from runs.records.points import read
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
+from runs.values.columns import SlowRank
 from trainyard.contract.answers.runs import RunDocument
 from trainyard.contract.base import to_builtins
 
@@ -63,14 +64,7 @@ class ScoreOut(Schema):
     wait: float = Field(description="share of its steps that it waits in collectives")
 
 
-class SlowRankOut(Schema):
-    rank: int
-    node: str
-    times: float
-    phase: str = Field(description="where it loses its time; empty: in several phases")
-    excess_s: float
-    since_step: int
-    last_step: int
+class SlowRankOut(schema_of(SlowRank, without=("node_id", "at", "was_excluded"))):  # type: ignore[misc]  # its fields are those that are read
     sentence: str
 
 

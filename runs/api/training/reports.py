@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from django.http import HttpRequest
 from ninja import Body as InBody
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body, document_of
+from runs.api.schemas import Body
 from runs.models import Report
+from runs.presenting.stamps import document_of
 from runs.rights.access import Permission, get_project, get_report, named_project, visible_reports
 from runs.rights.access.operations import lists, operation, thing
 
@@ -57,11 +57,11 @@ class ReportOut(ReportItem):
 
 @router.post("/reports", response={201: ReportLink}, summary="Make a report")
 @operation(thing(Permission.RUNS_ANNOTATE))
-def create(request: HttpRequest, body: InBody[ReportIn]) -> Answer[ReportLink]:
+def create(request: HttpRequest, body: InBody[ReportIn]) -> ReportLink:
     """Example: `{"project": "default", "title": "Warm-up", "body": "# What we saw"}`"""
     project = get_project(request, body.project)
     made = actions.create_report(actor=actor(request), project=project, title=body.title, body=body.body)
-    return Answer(201, ReportLink(id=made.pk, url=_url(made)))
+    return ReportLink(id=made.pk, url=_url(made))
 
 
 @router.get("/reports", response=Page[ReportItem])
@@ -90,10 +90,9 @@ def change(request: HttpRequest, report_id: str, body: InBody[ReportChange]) -> 
 
 @router.delete("/reports/{report_id}", response={204: None}, summary="Delete a report with all its versions")
 @operation(thing(Permission.RUNS_DELETE))
-def delete(request: HttpRequest, report_id: str) -> Answer[None]:
+def delete(request: HttpRequest, report_id: str) -> None:
     """One's own as a member, others' as a maintainer."""
     actions.delete_report(actor=actor(request), report=get_report(request, report_id))
-    return Answer(204, None)
 
 
 def _url(report: Report) -> str:

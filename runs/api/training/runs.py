@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from django.http import HttpRequest
 from ninja import Body as InBody
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
@@ -70,20 +69,20 @@ class Clone(Body):
 
 @router.post("/runs", response={201: RunOut}, openapi_extra=body_of(SPEC_OR_JOB), summary="Submit a run")
 @operation(thing(Permission.RUNS_LAUNCH))
-def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocument]:
+def submit(request: HttpRequest, document: InBody[JsonObject]) -> RunDocument:
     """The body is a spec, or `{"job": id, "overrides": {path: value}}`. Of an array the answer is the first run, whose
     first tag all of them have. Example: `{"name": "hello", "task": {"recipe":
     "language-model"}}`"""
     user = actor(request)
     if "job" not in document:
-        return Answer(201, single_document(actions.submit_run(actor=user, document=document)))
+        return single_document(actions.submit_run(actor=user, document=document))
     if unknown := sorted(document.keys() - {"job", "overrides"}):
         raise SpecError([Problem(name, "is not accepted beside a job; accepted: overrides") for name in unknown])
     overrides = document.get("overrides") or {}
     if not isinstance(document["job"], str) or not isinstance(overrides, dict):
         raise SpecError([Problem("job", "is the id of a job, and overrides a map of paths to values")])
     job = get_job(user, document["job"], Permission.RUNS_LAUNCH)
-    return Answer(201, single_document(actions.submit_run(actor=user, job=job, overrides=overrides)))
+    return single_document(actions.submit_run(actor=user, job=job, overrides=overrides))
 
 
 @router.get("/runs", response=Page[RunOut])
@@ -123,10 +122,9 @@ def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
 
 @router.delete("/runs/{run_id}", response={204: None})
 @operation(thing(Permission.RUNS_DELETE))
-def delete(request: HttpRequest, run_id: str) -> Answer[None]:
+def delete(request: HttpRequest, run_id: str) -> None:
     """Only an ended run. Its points, logs and files go with it; nodes delete its checkpoints within a minute."""
     actions.delete_run(actor=actor(request), run=get_run(request, run_id))
-    return Answer(204, None)
 
 
 class Verb(NamedTuple):
@@ -189,20 +187,20 @@ for name, verb in VERBS.items():
 
 @router.post("/runs/{run_id}/clone", response={201: RunOut})
 @operation(thing(Permission.RUNS_LAUNCH))
-def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) -> Answer[RunDocument]:
+def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) -> RunDocument:
     """Queue a new run with the same spec. The body is optional. Example: `{"overrides": {"train.steps": 500}}`"""
     run, overrides = get_run(request, run_id), body.overrides if body else {}
-    return Answer(201, single_document(actions.clone_run(actor=actor(request), run=run, overrides=overrides)))
+    return single_document(actions.clone_run(actor=actor(request), run=run, overrides=overrides))
 
 
 @router.post("/runs/{run_id}/continue", response={201: RunOut}, summary="Go on from a checkpoint as a new run")
 @operation(thing(Permission.RUNS_LAUNCH))
-def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = None) -> Answer[RunDocument]:
+def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = None) -> RunDocument:
     """The new run has the same spec. 422 for what cannot fit: another model, another cluster, no steps left. Example:
     `{"overrides": {"train.steps": 500}}`"""
     step, overrides = (body.step, body.overrides) if body else (None, {})
     made = actions.continue_run(actor=actor(request), run=get_run(request, run_id), step=step, overrides=overrides)
-    return Answer(201, single_document(made))
+    return single_document(made)
 
 
 @router.post("/runs/{run_id}/resize", response=RunOut, summary="Change the number of nodes of an elastic run")

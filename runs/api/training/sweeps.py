@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -10,11 +10,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Body as InBody
 from ninja import Field, Query, Schema
-from ninja import Status as Answer
 
 from runs.api.auth import Resource, actor
 from runs.api.openapi import SWEEP, body_of
-from runs.api.paging import MAX_LIMIT, Page, page
+from runs.api.paging import MAX_LIMIT, Page, page, page_of
 from runs.api.schemas import Body, schema_of
 from runs.models import Sweep
 from runs.presenting.stamps import stamp
@@ -38,20 +37,7 @@ class SweepsQuery(Schema):
     limit: int = Field(50, ge=1, le=MAX_LIMIT)
 
 
-class SweepItem(schema_of(answers.SweepItem)):  # type: ignore[misc]  # the fields are those of the contract
-    """A sweep in a list."""
-
-
-class SweepOut(schema_of(answers.Sweep)):  # type: ignore[misc]  # as above
-    """A sweep with its trials."""
-
-
-class PreviewOut(schema_of(answers.SweepPreview)):  # type: ignore[misc]  # as above
-    """What a sweep would cost. Times are in seconds."""
-
-
-class LaunchedOut(schema_of(answers.Launched)):  # type: ignore[misc]  # as above
-    """The ids of runs."""
+SweepOut = schema_of(answers.Sweep)
 
 
 class NewScaling(Body):
@@ -77,13 +63,16 @@ class LaunchTrial(Body):
 
 @router.post("/sweeps", response={201: SweepOut}, openapi_extra=body_of(SWEEP), summary="Start a sweep")
 @operation(thing(Permission.SWEEPS_LAUNCH))
-def start(request: HttpRequest, document: InBody[JsonObject]) -> Answer[answers.Sweep]:
+def start(request: HttpRequest, document: InBody[JsonObject]) -> answers.Sweep:
     """`base` is a spec, or `{"job": id}`. Example: `@sweep.json`"""
-    return Answer(201, _one(actions.start_sweep(actor=actor(request), document=document)))
+    return _one(actions.start_sweep(actor=actor(request), document=document))
 
 
 @router.post(
-    "/sweeps/preview", response=PreviewOut, openapi_extra=body_of(SWEEP), summary="Cost of a sweep before launch"
+    "/sweeps/preview",
+    response=schema_of(answers.SweepPreview, "PreviewOut"),
+    openapi_extra=body_of(SWEEP),
+    summary="Cost of a sweep before launch",
 )
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.SweepPreview:
@@ -94,15 +83,14 @@ def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.Sw
 
 @router.post("/sweeps/scaling", response={201: SweepOut}, summary="Start a scaling study")
 @operation(thing(Permission.SWEEPS_LAUNCH))
-def scale(request: HttpRequest, body: InBody[NewScaling]) -> Answer[answers.Sweep]:
+def scale(request: HttpRequest, body: InBody[NewScaling]) -> answers.Sweep:
     """A sweep of the same job over numbers of ranks, one after another. What the cluster can never hold has failed from
     the start. Example: `{"spec": {"name": "hello", "task": {"recipe": "language-model"}}, "ranks": [1, 2]}`"""
     who = actor(request)
-    sweep = start_scaling(actor=who, document=body.spec, ranks=body.ranks, steps=body.steps, is_weak=body.weak)
-    return Answer(201, _one(sweep))
+    return _one(start_scaling(actor=who, document=body.spec, ranks=body.ranks, steps=body.steps, is_weak=body.weak))
 
 
-@router.get("/sweeps", response=Page[SweepItem])
+@router.get("/sweeps", response=page_of(answers.SweepItem, "SweepItem"))
 @operation(lists(Permission.SWEEPS_READ))
 def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[answers.SweepItem]:
     user = actor(request)
@@ -128,36 +116,33 @@ def change(request: HttpRequest, sweep_id: str, body: InBody[SweepChange]) -> an
 
 @router.delete("/sweeps/{sweep_id}", response={204: None}, summary="Forget an ended sweep; its runs stay")
 @operation(thing(Permission.SWEEPS_DELETE))
-def delete(request: HttpRequest, sweep_id: str) -> Answer[None]:
+def delete(request: HttpRequest, sweep_id: str) -> None:
     actions.delete_sweep(actor=actor(request), sweep=get_sweep(request, sweep_id))
-    return Answer(204, None)
 
 
-@router.post("/sweeps/{sweep_id}/stop", response=SweepOut)
-@operation(thing(Permission.SWEEPS_STOP))
-def stop(request: HttpRequest, sweep_id: str) -> answers.Sweep:
-    return _one(actions.stop_sweep(actor=actor(request), sweep=get_sweep(request, sweep_id)))
+def _route(name: str, action: Callable[..., Sweep], summary: str | None = None) -> None:
+    """Add ``POST /sweeps/{id}/<verb>``: a call of an action that needs nothing but the sweep."""
+
+    def do(request: HttpRequest, sweep_id: str) -> answers.Sweep:
+        return _one(action(actor=actor(request), sweep=get_sweep(request, sweep_id)))
+
+    do.__name__ = name  # by which clients know the operation
+    path = f"/sweeps/{{sweep_id}}/{name}"
+    router.post(path, response=SweepOut, summary=summary)(operation(thing(Permission.SWEEPS_STOP))(do))
 
 
-@router.post("/sweeps/{sweep_id}/pause", response=SweepOut, summary="Launch no further trial for now")
-@operation(thing(Permission.SWEEPS_STOP))
-def pause(request: HttpRequest, sweep_id: str) -> answers.Sweep:
-    return _one(actions.pause_sweep(actor=actor(request), sweep=get_sweep(request, sweep_id)))
-
-
-@router.post("/sweeps/{sweep_id}/resume", response=SweepOut)
-@operation(thing(Permission.SWEEPS_STOP))
-def resume(request: HttpRequest, sweep_id: str) -> answers.Sweep:
-    return _one(actions.resume_sweep(actor=actor(request), sweep=get_sweep(request, sweep_id)))
+_route("stop", actions.stop_sweep)
+_route("pause", actions.pause_sweep, "Launch no further trial for now")
+_route("resume", actions.resume_sweep)
 
 
 @router.post("/sweeps/{sweep_id}/trials", response={201: SweepOut}, summary="Try these parameters, too")
 @operation(thing(Permission.SWEEPS_LAUNCH))
-def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[answers.Sweep]:
+def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> answers.Sweep:
     """Example: `{"parameters": {"train.learning_rate": 0.02}}`"""
     sweep = get_sweep(request, sweep_id)
     actions.add_trial(actor=actor(request), sweep=sweep, parameters=body.parameters)
-    return Answer(201, _one(sweep))
+    return _one(sweep)
 
 
 @router.post("/sweeps/{sweep_id}/trials/{number}/promote", response=SweepOut, summary="Let a pruned trial go on")
@@ -170,14 +155,16 @@ def promote(request: HttpRequest, sweep_id: str, number: int) -> answers.Sweep:
 
 
 @router.post(
-    "/sweeps/{sweep_id}/launch", response={201: LaunchedOut}, summary="Launch a trial again with several seeds"
+    "/sweeps/{sweep_id}/launch",
+    response={201: schema_of(answers.Launched)},
+    summary="Launch a trial again with several seeds",
 )
 @operation(thing(Permission.SWEEPS_LAUNCH))
-def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> Answer[answers.Launched]:
+def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> answers.Launched:
     """Example: `{"number": 0, "seeds": 2}`"""
     sweep = get_sweep(request, sweep_id)
     runs = actions.launch_again(actor=actor(request), sweep=sweep, number=body.number, seeds=body.seeds)
-    return Answer(201, {"runs": [run.pk for run in runs]})
+    return {"runs": [run.pk for run in runs]}
 
 
 def _items(rows: Sequence[Sweep]) -> list[answers.SweepItem]:

@@ -1,11 +1,10 @@
 """``/runs/{id}/trace``: a Chrome trace of the next steps, which comes to the run's files."""
 
-from typing import Literal
+from typing import Literal, cast
 
 from django.http import HttpRequest
 from ninja import Body as InBody
 from ninja import Field
-from ninja import Status as Answer
 
 from runs import actions
 from runs.actions.tracing import MAX_STEPS
@@ -25,16 +24,12 @@ class TraceIn(Body):
     ranks: Literal["all"] | list[int] = Field("all", description="all, or the numbers of some ranks")
 
 
-class TraceOut(schema_of(Traced)):  # type: ignore[misc]  # the fields are those of the contract
-    """Steps and ranks of a trace."""
-
-
-@router.post("/runs/{run_id}/trace", response={202: TraceOut}, summary="Trace the next steps")
+@router.post("/runs/{run_id}/trace", response={202: schema_of(Traced, "TraceOut")}, summary="Trace the next steps")
 @operation(thing(Permission.RUNS_LAUNCH))
-def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None) -> Answer[TraceOut]:
+def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None) -> Traced:
     """A training recipe traces the next steps for which the request reaches every rank in time. Each rank's trace
     becomes the run's file `traces/step-N.rank-R.json.gz`. 409 for a script, and while another trace is under way.
     Example: `{"steps": 3, "ranks": [0]}`"""
     asked = body or TraceIn(steps=STEPS, ranks="all")
     made = actions.trace_run(actor=actor(request), run=get_run(request, run_id), steps=asked.steps, ranks=asked.ranks)
-    return Answer(202, TraceOut(**made._asdict()))
+    return cast(Traced, made._asdict())

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs.api.auth import Resource
@@ -71,13 +70,12 @@ def store_part(request: HttpRequest, run_id: str, fence: int, key: str, offset: 
     summary="List what was not sent (nodes only)",
 )
 @operation(NODE)
-def tell_gained(request: HttpRequest, run_id: str, fence: int) -> Answer[None]:
+def tell_gained(request: HttpRequest, run_id: str, fence: int) -> None:
     """What a script left in its working folder beside the code: it waits on its node for a person's word."""
     body = read_sealed_body(request, GainedFiles)
     placement = placement_of(request, run_id, fence, is_newest=False)
     found = to_builtins(body) if body.num_files else {}
     Placement.objects.filter(pk=placement.pk).update(gained=found, leftovers="")
-    return Answer(204, None)
 
 
 # Whose files a node may store: those of the newest attempt that it has a part of, until all of them have come.

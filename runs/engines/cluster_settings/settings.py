@@ -241,6 +241,12 @@ def memory(help: str, pattern: Pattern[str], example: str) -> Any:
     return field("", "Memory of a machine", help, checks.text(pattern, f"a size such as {example}"))
 
 
+def shared_folder(user: str, output: str, *, heading: str = "") -> Any:
+    words = f"An absolute path that all machines of the cluster share and {user} may write: checkpoints, {output}, and "
+    words += "the nodes' own files while they are there."
+    return field("", "Shared folder", words, checks.shared_folder, is_needed=True, heading=heading)
+
+
 def time_limit(check: Check, default: str = "", **more: Any) -> Any:
     words = "A run that needs longer saves a checkpoint, ends, and goes on in another job."
     return field(default, "Time limit of a job", f"Such as {default or '4h'}. {words}", check, **more)

@@ -46,7 +46,6 @@ class Api:
         return self._read(self._get(self._batch("jobs"), labelSelector=selector), Items[Job]).items or []
 
     def job(self, name: str) -> Job | None:
-        """Return None where there is none."""
         with passing_over(KubernetesRefusal, lambda error: error.status == 404):
             return self._read(self._get(self._batch(f"jobs/{name}")), Job)
         return None
@@ -55,7 +54,6 @@ class Api:
         return self._read(self._get(self._core("pods"), labelSelector=selector), Items[Pod]).items or []
 
     def events(self, uid: str) -> list[Notice]:
-        """Return what happened to the object."""
         found = self._get(self._core("events"), fieldSelector=f"involvedObject.uid={uid}")
         return self._read(found, Items[Notice]).items or []
 
@@ -96,7 +94,6 @@ class Api:
             self._call("DELETE", self._batch(f"jobs/{name}"), options)
 
     def may(self, verb: str, group: str, resource: str) -> Access:
-        """Return whether we may do this in the namespace."""
         name, _, part = resource.partition("/")
         about = {"namespace": self._namespace, "verb": verb, "group": group, "resource": name, "subresource": part}
         api = "authorization.k8s.io/v1"

@@ -21,7 +21,6 @@ class Metadata(Document, frozen=True):
     uid: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None  # of a pod: when its grace ends
 
     def label(self, name: str) -> str:

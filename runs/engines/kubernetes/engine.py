@@ -13,7 +13,7 @@ from django.conf import settings as django_settings
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding, Probe, probe_answers, probe_names
-from runs.engines.kubernetes import jobs as pod_jobs
+from runs.engines.kubernetes import reasons
 from runs.engines.kubernetes.api import Api, KubernetesRefusal, attempt
 from runs.engines.kubernetes.documents import Job, Pod
 from runs.engines.kubernetes.manifests import (
@@ -26,13 +26,6 @@ from runs.engines.kubernetes.manifests import (
     secret_of,
     selector_of,
     service_of,
-)
-from runs.engines.kubernetes.reasons import (
-    end_of_pods,
-    is_evicted_by_kueue,
-    why_job_waits,
-    why_kueue_waits,
-    why_pod_waits,
 )
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import (
@@ -136,13 +129,13 @@ def _wait(api: Api, attempt: str) -> tuple[list[Pod], str]:
         job = api.job(name_of(attempt))
         if job is None:
             return pods, "it was deleted by somebody."
-        seen = pod_jobs.job_of(job, pods, datetime.now(UTC))
+        seen = reasons.job_of(job, pods, datetime.now(UTC))
         if seen.state == JobState.OVER:
             return pods, "" if seen.end is None else seen.end_sentence
         if time.monotonic() > deadline:
             waiting = [pod for pod in pods if pod.status.phase == "Pending"]
-            end = end_of_pods(pods)
-            words = why_pod_waits(waiting[0]).sentence if waiting else "its pods did not end."
+            end = reasons.end_of_pods(pods)
+            words = reasons.why_pod_waits(waiting[0]).sentence if waiting else "its pods did not end."
             return pods, end.sentence if end is not None else words
         time.sleep(EVERY_S)
 
@@ -217,18 +210,18 @@ class KubernetesSystem:
         now = datetime.now(UTC)
         selector = selector_of(self._origin.mark)
         listed = attempt(lambda: self._api.jobs(selector), "list our jobs")
-        pods = pod_jobs.pods_by_attempt(attempt(lambda: self._api.pods(selector), "list our pods"))
+        pods = reasons.pods_by_attempt(attempt(lambda: self._api.pods(selector), "list our pods"))
         found = [
             self._seen(job, pods.get(job.metadata.label(ATTEMPT), []), now)
             if RELEASED in (job.metadata.annotations or {})
             else unsubmitted(job.metadata.name, job.metadata.label(ATTEMPT))
             for job in listed
         ]
-        return [*found, *pod_jobs.orphans(listed, pods, now)]
+        return [*found, *reasons.orphans(listed, pods, now)]
 
     def find(self, job: str) -> SystemJob | None:
         found = attempt(lambda: self._api.job(job), f"look for job {job}")
-        return pod_jobs.deleted(job) if found is None else None
+        return reasons.deleted(job) if found is None else None
 
     def submit(self, request: MachineRequest) -> str:
         name = name_of(request.attempt)
@@ -268,9 +261,9 @@ class KubernetesSystem:
             return job
 
     def _seen(self, job: Job, pods: Sequence[Pod], now: datetime) -> SystemJob:
-        if (patch := pod_jobs.end_to_record(job, pods)) is not None:
+        if (patch := reasons.end_to_record(job, pods)) is not None:
             job = attempt(lambda: self._api.patch_job(job.metadata.name, patch), "record why machines are taken")
-        found = pod_jobs.job_of(job, pods, now)
+        found = reasons.job_of(job, pods, now)
         if found.state != JobState.PENDING:
             return found
         try:
@@ -279,16 +272,15 @@ class KubernetesSystem:
             return replace(found, reason=error.reason, sentence=f"why is not to be read: {str(error).rstrip('.')}.")
 
     def _waiting(self, found: SystemJob, job: Job, pods: Sequence[Pod], now: datetime) -> SystemJob:
-        """Return the pending job with its reason."""
         if job.spec.suspend:
             return self._suspended(found, job)
-        waiting = [pod for pod in pod_jobs.living(pods, now) if pod.status.phase != "Running"]
+        waiting = [pod for pod in reasons.living(pods, now) if pod.status.phase != "Running"]
         if not waiting:
-            words = why_job_waits(job, self._api.events(job.metadata.uid))
+            words = reasons.why_job_waits(job, self._api.events(job.metadata.uid))
             return replace(found, reason=words.reason, sentence=words.sentence)
-        words = why_pod_waits(waiting[0])
+        words = reasons.why_pod_waits(waiting[0])
         if words.reason == "ContainerCreating":
-            words = why_pod_waits(waiting[0], self._api.events(waiting[0].metadata.uid))
+            words = reasons.why_pod_waits(waiting[0], self._api.events(waiting[0].metadata.uid))
         number = job.spec.completions or 1
         there = f"{number - len(waiting)} of {number} pods run; " if number > len(waiting) else ""
         return replace(found, reason=words.reason, sentence=f"{there}pod {waiting[0].metadata.name}: {words.sentence}")
@@ -297,10 +289,10 @@ class KubernetesSystem:
         words = Words("Suspended", "somebody has suspended it (Suspended).")
         if self._settings.queue:
             workloads = self._api.workloads(job.metadata.uid)
-            taken = is_evicted_by_kueue(workloads)
+            taken = reasons.is_evicted_by_kueue(workloads)
             if taken is not None:
                 self.cancel(found.id)  # Kueue would start it again, and nobody would be waiting for it
                 sentence = f"Kueue took the machines of job {found.id}: {taken.message.rstrip('.')} ({taken.reason})."
                 return replace(found, state=JobState.OVER, end=EndKind.PREEMPTED, end_sentence=sentence)
-            words = why_kueue_waits(workloads, self._settings.queue)
+            words = reasons.why_kueue_waits(workloads, self._settings.queue)
         return replace(found, reason=words.reason, sentence=words.sentence)

@@ -29,7 +29,6 @@ def name_of(attempt: str) -> str:
 
 
 def selector_of(mark: str) -> str:
-    """Return the label selector of all objects of a cluster."""
     return f"{MARK}={mark}"
 
 

@@ -37,8 +37,6 @@ _open_sockets: set[str] = set()
 
 
 class Done(NamedTuple):
-    """Result of a program on the machine: its exit code and output."""
-
     code: int
     output: str
     errors: str

@@ -110,7 +110,6 @@ CONNECT_ADVICE = (
 
 
 def examine(settings: RaySettings, program: RayProgram, probe: Probe) -> Iterator[Finding]:
-    """Yield what is found, one step after the other."""
     try:
         answer = program.call(Call("survey", prefix="trainyard-"), patience_s=START_LIMIT_S)
     except SystemAway as error:
@@ -129,7 +128,6 @@ def examine(settings: RaySettings, program: RayProgram, probe: Probe) -> Iterato
 
 
 def _try(settings: RaySettings, program: RayProgram, number: int, probe: Probe) -> Iterator[Finding]:
-    """Have ``number`` machines try what a node does."""
     request = RayRequest(
         job="",
         num_machines=number,

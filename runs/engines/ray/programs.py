@@ -27,8 +27,6 @@ MAX_ANSWER = 32 << 20
 
 
 class RayAddress(NamedTuple):
-    """A Ray cluster, and how it is reached."""
-
     address: str
     python: str
     token: str
@@ -155,6 +153,5 @@ _programs_lock = threading.Lock()
 
 
 def program_of(place: RayAddress) -> RayProgram:
-    """Return the one of this process for the place."""
     with _programs_lock:
         return _programs.setdefault(place, RayProgram(place))

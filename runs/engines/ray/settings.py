@@ -70,8 +70,6 @@ def _token(value: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RaySettings(Settings):
-    """The settings of a cluster."""
-
     address: str = field(
         "",
         "Ray's address",
@@ -83,14 +81,7 @@ class RaySettings(Settings):
     token: ClassVar[str] = field(
         "", "Ray's token", "Where the Ray cluster asks for one (RAY_AUTH_MODE=token).", _token, kind=SECRET
     )
-    folder: str = field(
-        "",
-        "Shared folder",
-        "An absolute path that all machines of the cluster share and Ray's user may write: checkpoints, what nodes "
-        "print, and the nodes' own files while they are there.",
-        checks.shared_folder,
-        is_needed=True,
-    )
+    folder: str = settings.shared_folder("Ray's user", "what nodes print")
     machines: int = settings.machines(heading="Machines of a run")
     slots: int = settings.slots()
     cpus_per_slot: int = field(1, "CPUs for a rank", "As Ray counts them.", checks.number(1, checks.MAX_CPUS))

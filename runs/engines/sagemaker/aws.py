@@ -73,7 +73,6 @@ class Aws:
         return [one for name, one in sorted(found.items()) if name.startswith(prefix)]
 
     def job(self, name: str) -> TrainingJob | None:
-        """Return None where there is none."""
         with passing_over(AWSRefusal, lambda error: error.is_missing):
             return _read(self._call("sagemaker", "describe_training_job", TrainingJobName=name), TrainingJob)
         return None

@@ -136,7 +136,6 @@ RIGHTS_ADVICE = "docs/sagemaker.md has the policy that this server's credentials
 
 
 def examine(settings: SageMakerSettings, origin: Origin, aws: Aws) -> Iterator[Finding]:
-    """Yield what is found, one step after the other."""
     try:
         caller = aws.caller()
     except (SystemAway, AWSRefusal) as error:
@@ -237,7 +236,6 @@ def _words(error: Exception) -> str:
 
 
 def prefix_of(mark: str) -> str:
-    """Return what the names of all jobs of a cluster begin with."""
     return f"{NAME}-{mark}-"
 
 
@@ -251,7 +249,6 @@ def attempt_in(job: str, mark: str) -> str:
 
 
 def secrets_of(mark: str) -> str:
-    """Return what the names of all secrets of a cluster begin with."""
     return f"{NAME}/{mark}/"
 
 

@@ -40,7 +40,6 @@ def taken_back(job: TrainingJob) -> JobEnd:
 
 
 def end_of(job: TrainingJob) -> JobEnd:
-    """Return why a job is over, by its own words."""
     name, status = job.training_job_name, job.secondary_status
     if job.training_job_status == "Completed":
         return JobEnd(None, f"SageMaker job {name} ended.", 0)

@@ -44,8 +44,6 @@ def _secret(value: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SageMakerSettings(Settings):
-    """The settings of a cluster."""
-
     region: str = field(
         "",
         "Region",

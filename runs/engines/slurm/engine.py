@@ -207,7 +207,6 @@ class SlurmSystem:
         return self._programs.run(words, text=script)
 
     def _advice(self, sentence: str) -> str:
-        """Say which setting of the cluster is likely to be wrong."""
         for name, words in ADVICE:
             value = getattr(self._settings, name)
             if words in sentence.lower() and value:

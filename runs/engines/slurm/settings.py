@@ -60,15 +60,7 @@ class SlurmSettings(Settings):
     """The settings of a cluster. Empty texts leave the choice to Slurm. Partition, account, QOS and options may have
     fields that each run fills in: see template."""
 
-    folder: str = field(
-        "",
-        "Shared folder",
-        "An absolute path that all machines of the cluster share and the jobs' user may write: checkpoints, output of "
-        "jobs, and the nodes' own files while they are there.",
-        checks.shared_folder,
-        is_needed=True,
-        heading="Resources",
-    )
+    folder: str = settings.shared_folder("the jobs' user", "output of jobs", heading="Resources")
     machines: int = settings.machines()
     slots: int = settings.slots()
     cpus_per_slot: int = field(1, "Cores for a rank", check=checks.number(1, checks.MAX_CPUS))

@@ -74,8 +74,6 @@ def _folder(value: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SshSettings(Settings):
-    """The settings of a cluster."""
-
     hosts: list[str] = field(
         [],
         "Hosts",

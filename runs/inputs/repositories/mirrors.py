@@ -34,8 +34,6 @@ _FORMAT = "%H%x00%s%x00%an%x00%aI"
 
 
 class Commit(NamedTuple):
-    """A commit that a run was made of."""
-
     number: str
     branch: str  # empty where a tag or the commit itself was asked for
     subject: str = ""

@@ -34,7 +34,6 @@ class PinnedCode(NamedTuple):
     fetch_s: float
 
     def keep(self, run: Run) -> RunCode:
-        """Write it down for the run."""
         before = RunCode.objects.filter(run__project=run.project_id, url=self.code.git, path=self.code.path)
         return RunCode.objects.create(
             run=run,

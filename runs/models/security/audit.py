@@ -13,7 +13,7 @@ class AppendOnly(RuntimeError):
 
 
 class AuditQuerySet(models.QuerySet["AuditEntry"]):
-    """Rows are added by runs.rights.audit.chain alone, and removed by runs.rights.audit.retention alone."""
+    """Rows are added and removed by runs.rights.audit.chain alone."""
 
     def update(self, **_: Any) -> NoReturn:
         raise AppendOnly("rows of the audit are not changed")

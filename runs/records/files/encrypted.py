@@ -15,8 +15,6 @@ PREFIX = ".encrypted-"
 
 
 class EncryptedOutput(NamedTuple):
-    """A file and the keys that open it."""
-
     path: Path
     run_id: str
     keyring: Keyring

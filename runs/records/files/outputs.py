@@ -4,6 +4,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
@@ -64,9 +65,7 @@ def store(run_id: str, path: str, read: Callable[[int], bytes], sha256: str, key
 
     Raises TooLarge, and ValueError for another content than ``sha256`` says or a path not plainly inside the folder.
     """
-    target = inside(run_id, path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _place(run_id, path) as target:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".partial-")
         try:
             parts = _checked(read, sha256)
@@ -76,8 +75,6 @@ def store(run_id: str, path: str, read: Callable[[int], bytes], sha256: str, key
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-    except (NotADirectoryError, IsADirectoryError, FileExistsError) as error:
-        raise ValueError(f"{path!r} is a file and a folder at once") from error
 
 
 def _checked(read: Callable[[int], bytes], sha256: str) -> Iterator[bytes]:
@@ -97,10 +94,17 @@ def put(run_id: str, path: str, file: Path, *, encrypts: bool = False) -> None:
 
     Raises ValueError where a folder stands there, or a file on the way.
     """
+    with _place(run_id, path) as target:
+        _move(file, target, encrypts=encrypts)
+
+
+@contextmanager
+def _place(run_id: str, path: str) -> Iterator[Path]:
+    """Give where the file goes, in a folder that is there."""
     target = inside(run_id, path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _move(file, target, encrypts=encrypts)
+        yield target
     except (NotADirectoryError, IsADirectoryError, FileExistsError) as error:
         raise ValueError(f"{path!r} is a file and a folder at once") from error
 

@@ -45,8 +45,6 @@ class NoTarget(LookupError):
 
 
 class UploadingNode(NamedTuple):
-    """Node of the attempt that sends."""
-
     run_id: str
     node_id: str
     node_rank: int
@@ -156,7 +154,6 @@ def _move_away(sender: UploadingNode, path: str) -> None:
 
 
 def _here(stored: int, wanted: room.Announced) -> int:
-    """Return how many of the file's bytes are here."""
     return encrypted.bytes_here(stored, wanted.size) if wanted.is_encrypted else stored
 
 

@@ -48,14 +48,11 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of a chunk's lines."""
-
     data: bytes
     is_readable: bool = True  # if not, a sentence stands in place of each line
 
     @cached_property
     def starts(self) -> Places:
-        """Offset at which each line begins."""
         feeds = np.flatnonzero(np.frombuffer(self.data, np.uint8) == 10)
         return np.concatenate([np.zeros(1, np.int64), feeds + 1])
 

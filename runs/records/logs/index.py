@@ -46,8 +46,11 @@ class ChunkTable(NamedTuple):
     last_time: Floats
     counts: Places  # (rows, levels)
 
+    def place(self, row: int) -> tuple[LogStream, int]:
+        """Return whose lines a row has, and the number of the first."""
+        return self.streams[int(self.stream[row])], int(self.first_line[row])
+
     def of_streams(self, wanted: Iterable[LogStream]) -> "ChunkTable":
-        """Return the table of these streams alone."""
         ids = {stream.pk for stream in wanted}
         keep = np.array([stream.pk in ids for stream in self.streams], bool)
         renumbered = np.cumsum(keep) - 1
@@ -100,7 +103,6 @@ class Index:
         return np.ones(columns.size, bool) if not self.levels else np.isin(columns.levels, sorted(self.levels))
 
     def columns(self, rows: Places) -> Iterator[tuple[int, Columns]]:
-        """Yield (row, columns) of these rows."""
         for part in in_parts(rows.tolist()):
             some = {int(self.table.ids[row]): row for row in part}
             for pk, data in LogChunk.objects.filter(pk__in=list(some)).values_list("pk", "columns"):
@@ -171,7 +173,6 @@ def index_of(run_id: str, filters: Filters) -> Index:
 
 
 def times_of(index: Index, refs: Refs) -> Floats:
-    """Return the placed times of lines."""
     times = np.zeros(refs.rows.size)
     for row, columns in index.columns(np.unique(refs.rows)):
         here = refs.rows == row

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
@@ -28,6 +28,13 @@ class Key(NamedTuple):
     rank: int
     stream: int  # place in STREAMS
     line: int  # its number in its stream
+
+
+def key_in(document: Any) -> Key:
+    """Return the key that stands in a cursor. Raises ValueError, TypeError and OverflowError."""
+    at, *numbers = document
+    attempt, rank, stream, line = (int(number) for number in numbers)
+    return Key(float(at), attempt, rank, stream, line)
 
 
 class LineId(NamedTuple):

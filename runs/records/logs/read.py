@@ -6,11 +6,10 @@ up to ``high`` by time, then, from the cursor at its end, what was committed sin
 such cursors reads every line once.
 """
 
-import base64
 import heapq
-import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice, takewhile
 from operator import itemgetter
 from typing import NamedTuple, TypedDict
@@ -18,12 +17,13 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from runs.records.logs.chunks import ChunkPlace, Columns, Texts, decode_columns, placed
-from runs.records.logs.lines import Filters, Key, LineDocument, document, key_of, line_behind
+from runs.records.logs.lines import Filters, Key, LineDocument, document, key_in, key_of, line_behind
 from runs.records.logs.patterns import literal
 from runs.records.logs.writing import StreamLines
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.models import LogChunk, LogStream
 from runs.records.metrics.progress import cursor_of, snapshot
+from runs.values import cursors
 from trainyard.formats.words import ANSI
 
 Line = tuple[Key, LineDocument]
@@ -44,19 +44,14 @@ class Span(NamedTuple):
     after: Key | None = None
 
     def cursor(self) -> str:
-        return base64.urlsafe_b64encode(json.dumps(self).encode()).decode().rstrip("=")
+        return cursors.cursor_of(self)
 
 
 def span_of(cursor: str) -> Span:
     """Return the lines that a cursor stands before. Raises BadCursor."""
     try:
-        low, high, key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        span = Span(int(low), None if high is None else int(high))
-        if key is None:
-            return span
-        at, *numbers = key
-        attempt, rank, stream, line = (int(number) for number in numbers)
-        return span._replace(after=Key(float(at), attempt, rank, stream, line))
+        low, high, key = cursors.value_of(cursor)
+        return Span(int(low), None if high is None else int(high), None if key is None else key_in(key))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise BadCursor(f"{cursor[:80]!r} is no cursor of this list") from error
 
@@ -138,19 +133,26 @@ class _Chunk(NamedTuple):
         return key_of(self.stream, self.last_time, self.first_line + self.num_lines - 1)
 
     def open(self) -> tuple[Columns, Floats, Texts]:
-        row = LogChunk.objects.filter(pk=self.pk).values_list("columns", "text").first()
+        row = LogChunk.objects.filter(pk=self.pk).first()
         if row is None:
             raise _Moved
-        columns = decode_columns(bytes(row[0]))
-        place = ChunkPlace(self.stream.run_id, self.stream.pk, self.first_line)
-        return columns, placed(columns.times, self.first_time), place.shown_texts(bytes(row[1]), self.num_lines)
+        columns, texts = opened(row)
+        return columns, placed(columns.times, self.first_time), texts
+
+
+def opened(row: LogChunk) -> tuple[Columns, Texts]:
+    place = ChunkPlace(row.run_id, row.stream_id, row.first_line)
+    return decode_columns(bytes(row.columns)), place.shown_texts(bytes(row.text), row.num_lines)
 
 
 def forward(run_id: str, filters: Filters, span: Span, find: Find | None = None) -> Iterator[Line]:
     """Yield the lines oldest first."""
     while True:
         try:
-            for key, line in _forward(_chunks(run_id, filters, span), filters, span, find):
+            # A chunk is opened when its first line is due, and closed when its last one was.
+            chunks = [(chunk.first, chunk) for chunk in _chunks(run_id, filters, span)]
+            lines_of = partial(_lines, filters=filters, span=span, find=find)
+            for key, line in _merged(chunks, lines_of, lambda key: key):
                 span = span._replace(after=key)
                 yield key, line
             return
@@ -161,17 +163,12 @@ def forward(run_id: str, filters: Filters, span: Span, find: Find | None = None)
 def backward(run_id: str, filters: Filters, span: Span, find: Find | None = None) -> Iterator[Line]:
     """Yield the lines newest first; within a snapshot, since it does not look again."""
     chunks = [(_turned(chunk.last), chunk) for chunk in _chunks(run_id, filters, span)]
-    yield from _merged(chunks, lambda chunk: _lines(chunk, filters, span, find, is_backward=True), _turned)
+    lines_of = partial(_lines, filters=filters, span=span, find=find, is_backward=True)
+    return _merged(chunks, lines_of, _turned)
 
 
 def _turned(key: Key) -> tuple[float, ...]:
     return tuple(-part for part in key)
-
-
-def _forward(chunks: list[_Chunk], filters: Filters, span: Span, find: Find | None) -> Iterator[Line]:
-    """A chunk is opened when its first line is due, and closed when its last one was."""
-    found = [(chunk.first, chunk) for chunk in chunks]
-    yield from _merged(found, lambda chunk: _lines(chunk, filters, span, find), lambda key: key)
 
 
 def _merged(
@@ -248,10 +245,8 @@ def lines_since(run_id: str, cursor: int) -> list[StreamLines]:
 
 
 def _batches(chunk: LogChunk, cursor: int) -> Iterator[tuple[int, StreamLines]]:
-    columns = decode_columns(bytes(chunk.columns))
+    columns, texts = opened(chunk)
     start = int(np.searchsorted(columns.batches, cursor, "right"))
-    place = ChunkPlace(chunk.run_id, chunk.stream_id, chunk.first_line)
-    texts = place.shown_texts(bytes(chunk.text), chunk.num_lines)
     while start < columns.size:
         batch = int(columns.batches[start])
         end = int(np.searchsorted(columns.batches, batch, "right"))

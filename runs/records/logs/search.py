@@ -5,8 +5,6 @@ oldest first over all ranks. When the time is over, everything before the cursor
 key, which compaction does not change.
 """
 
-import base64
-import json
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -17,12 +15,13 @@ import numpy as np
 
 from runs.records.logs.chunks import ChunkPlace, Columns, decode_columns
 from runs.records.logs.index import Index, Refs, index_of
-from runs.records.logs.lines import Filters, Key, LineDocument, document, key_of, line_behind
+from runs.records.logs.lines import Filters, Key, LineDocument, document, key_in, key_of, line_behind
 from runs.records.logs.patterns import Pattern, Spans
 from runs.records.logs.read import BadCursor
 from runs.records.logs.windows import cut
-from runs.records.metrics.models import LogChunk, LogStream
+from runs.records.metrics.models import LogChunk
 from runs.records.metrics.progress import snapshot
+from runs.values.cursors import cursor_of, value_of
 
 CHUNKS_PER_QUERY = 16  # of up to 512 KB of text each, compressed
 OVERRUN_S = 5.0  # so long it goes on behind its deadline to spare the next call what it has open
@@ -110,7 +109,7 @@ class _Search:
     def _look(self, row: int, data: bytes, text: bytes) -> None:
         """Look through one chunk: behind the cursor, for one hit more than is asked for, and none behind those that
         are enough. What is not kept is found again behind the next cursor."""
-        table, (stream, first_line) = self.index.table, self.stream(row)
+        table, (stream, first_line) = self.index.table, self.index.table.place(row)
         texts = ChunkPlace(stream.run_id, stream.pk, first_line).shown_texts(text, int(table.num_lines[row]))
         if not texts.is_readable:
             return
@@ -134,17 +133,12 @@ class _Search:
         self.hits = sorted([*self.hits, *found], key=itemgetter(0, 1, 2))[: self.limit + 1]
 
     def key(self, hit: _Hit) -> Key:
-        stream, first_line = self.stream(hit.row)
+        stream, first_line = self.index.table.place(hit.row)
         return key_of(stream, hit.time, first_line + hit.line)
 
     def item(self, hit: _Hit) -> LineDocument:
-        stream, first_line = self.stream(hit.row)
+        stream, first_line = self.index.table.place(hit.row)
         return cut(document(stream, first_line + hit.line, hit.logged_at, hit.level, hit.text.decode()))
-
-    def stream(self, row: int) -> tuple[LogStream, int]:
-        """Return whose lines a row has, and the number of the first."""
-        table = self.index.table
-        return table.streams[int(table.stream[row])], int(table.first_line[row])
 
     def ready(self, frontier: float) -> list[_Hit]:
         """Return the hits before that moment."""
@@ -163,7 +157,7 @@ class _Search:
             num_scanned = places[-1] + 1 if hits and self.key(hits[-1]) == place else self.index.num_before(place.time)
         return {
             "items": items,
-            "next": None if place is None else _text(place),
+            "next": None if place is None else cursor_of(place),
             "num_scanned": num_scanned,
             "total": self.index.total,
             "is_over": place is None,
@@ -178,14 +172,8 @@ def in_utf16(text: str, spans: Spans) -> list[list[int]]:
     return [[ends[start], ends[end]] for start, end in spans]
 
 
-def _text(key: Key) -> str:
-    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
-
-
 def _key(cursor: str) -> Key:
     try:
-        at, *numbers = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        attempt, rank, stream, line = (int(number) for number in numbers)
-        return Key(float(at), attempt, rank, stream, line)
+        return key_in(value_of(cursor))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise BadCursor(f"{cursor[:80]!r} is no cursor of this search") from error

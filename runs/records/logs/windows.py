@@ -7,19 +7,22 @@ the filters.
 from collections import Counter
 from collections.abc import Callable
 from operator import itemgetter
-from typing import TypedDict, TypeVar
+from typing import Annotated, TypedDict, TypeVar
 
 import numpy as np
+from msgspec import Meta
 
-from runs.records.logs.chunks import ChunkPlace, Codes, Places, decode_columns
+from runs.records.logs.chunks import Codes, Places
 from runs.records.logs.index import Index, Refs, chunk_table_of, index_of, times_of
 from runs.records.logs.levels import ERROR, NAMES, WARNING
 from runs.records.logs.lines import STREAMS, Filters, LineDocument, LineId, document
+from runs.records.logs.read import opened
 from runs.records.metrics.models import LogChunk, LogStream
 from runs.records.metrics.progress import cursor_of, snapshot
 
 MAX_CHARS = 4_000  # of a line in a list
 NUM_MARKS = 200
+MARK = "place of the first line, errors, warnings"
 T = TypeVar("T", int, str)
 
 MAX_SORTED = 20_000_000  # lines; they take some 20 bytes each
@@ -33,16 +36,16 @@ class ErrorPlace(TypedDict):
 
 
 class Overview(TypedDict):
-    total: int
-    levels: dict[str, int]
+    total: Annotated[int, Meta(description="lines that fit the filters")]
+    levels: Annotated[dict[str, int], Meta(description="how many lines of each level fit the other filters")]
     ranks: dict[int, int]
     streams: dict[str, int]
     attempts: dict[int, int]
     first_error: ErrorPlace | None
     first_time: float | None
     last_time: float | None
-    cursor: int
-    marks: list[list[int]]
+    cursor: Annotated[int, Meta(description="the number of batches that this has seen")]
+    marks: Annotated[list[list[int]], Meta(description=f"[{MARK}] of at most {NUM_MARKS} stretches")]
 
 
 class Window(TypedDict):
@@ -101,7 +104,7 @@ def _first_error(index: Index) -> ErrorPlace | None:
 
 
 def marks(index: Index) -> list[list[int]]:
-    """Return [place of the first line, errors, warnings] of stretches of equally many lines."""
+    """Return [MARK] of stretches of equally many lines."""
     if not index.total:
         return []
     number = min(NUM_MARKS, index.total)
@@ -117,7 +120,6 @@ def marks(index: Index) -> list[list[int]]:
 
 
 def _levels(index: Index) -> Codes:
-    """Return the levels of all lines, in their order."""
     found = []
     for row, columns in index.columns(np.flatnonzero(index.counts)):
         fits = index.fits(columns)
@@ -129,7 +131,6 @@ def _levels(index: Index) -> Codes:
 
 
 def _places_of(index: Index, level: int) -> Places:
-    """Return the places of all lines of a level."""
     rows = np.flatnonzero(index.table.counts[:, level])
     if not rows.size or (index.levels and level not in index.levels):
         return np.zeros(0, np.int64)
@@ -158,10 +159,8 @@ def items(index: Index, refs: Refs) -> list[LineDocument]:
     table = index.table
     found: dict[int, LineDocument] = {}
     for row in np.unique(refs.rows).tolist():
-        data, text = LogChunk.objects.values_list("columns", "text").get(pk=int(table.ids[row]))
-        columns = decode_columns(bytes(data))
-        stream, first_line = table.streams[int(table.stream[row])], int(table.first_line[row])
-        texts = ChunkPlace(stream.run_id, stream.pk, first_line).shown_texts(bytes(text), columns.size)
+        columns, texts = opened(LogChunk.objects.get(pk=int(table.ids[row])))
+        stream, first_line = table.place(row)
         for place in np.flatnonzero(refs.rows == row).tolist():
             line = int(refs.lines[place])
             time, level = float(columns.times[line]), int(columns.levels[line])
@@ -229,8 +228,8 @@ def locate_error(run_id: str, place: int, filters: Filters, *, is_next: bool) ->
 
 def _located(index: Index, refs: Refs) -> Located:
     (row,), (line,) = refs
-    stream = index.table.streams[int(index.table.stream[row])]
-    name = LineId(stream.attempt, stream.rank, stream.name, int(index.table.first_line[row]) + int(line))
+    stream, first_line = index.table.place(row)
+    name = LineId(stream.attempt, stream.rank, stream.name, first_line + int(line))
     return {"index": int(index.ordinals(refs, times_of(index, refs))[0]), "id": name.text}
 
 
@@ -243,8 +242,7 @@ def whole_line(run_id: str, wanted: LineId) -> LineDocument | None:
     if chunk is None or wanted.line >= chunk.first_line + chunk.num_lines:
         return None
     place = wanted.line - chunk.first_line
-    columns = decode_columns(bytes(chunk.columns))
-    texts = ChunkPlace(run_id, chunk.stream_id, chunk.first_line).shown_texts(bytes(chunk.text), chunk.num_lines)
+    columns, texts = opened(chunk)
     return document(
         chunk.stream, wanted.line, float(columns.times[place]), int(columns.levels[place]), texts.text(place)
     )

@@ -4,9 +4,10 @@ Nothing is decoded but what is kept as numbers: of an image or a sound the head 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
+from msgspec import Meta
 
 from runs.records.metrics.bulk import storable
 from runs.records.metrics.codec import Floats, word_of
@@ -24,11 +25,11 @@ Checked = tuple[JsonObject, bytes]  # meta and data, as they are stored
 
 class TableDocument(TypedDict):
     columns: list[str]
-    rows: list[list[Any]]
+    rows: list[list[str | bool | int | float | None]]
 
 
 class HistogramDocument(TypedDict):
-    edges: list[float]
+    edges: Annotated[list[float], Meta(description="one more than counts")]
     counts: list[float]
 
 

@@ -9,20 +9,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Annotated, Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 import zstandard
 from django.db.models import Count, Max, Min, Q
+from msgspec import Meta
 
 from runs.records.media.kinds import KINDS, Content, Histogram, histogram_of
 from runs.records.media.store import DATA_PLACE, HIDDEN, META_PLACE
 from runs.records.metrics.bulk import in_parts
-from runs.records.metrics.codec import Floats, numbers
+from runs.records.metrics.codec import Floats
 from runs.records.metrics.encrypted import Unreadable, reveal
 from runs.records.metrics.models import Media
 from runs.records.points.tables import labels_key
 from trainyard.contract.base import decode
+from trainyard.contract.records import MediaKind
 from trainyard.grouping import grouped
 
 MAX_COMMON_BINS = 128
@@ -38,7 +40,7 @@ class MediaName(TypedDict):
 
     labels: dict[str, str]
     name: str
-    kind: str
+    kind: MediaKind
     count: int
     first_step: int
     last_step: int
@@ -51,26 +53,24 @@ class MediaItem(TypedDict):
     step: int
     attempt: int
     rank: int
-    superseded: bool
-    time: float
-    kind: str
-    meta: dict[str, Any]
-    size: int
+    superseded: Annotated[bool, Meta(description="true: a newer attempt has reached this step again")]
+    time: Annotated[float, Meta(description="Unix seconds at the rank")]
+    kind: MediaKind
+    meta: Annotated[dict[str, Any], Meta(description="; ".join(f"{name}: {one.meta}" for name, one in KINDS.items()))]
+    size: Annotated[int, Meta(description="bytes")]
 
 
 class HistogramsOverTime(TypedDict):
     """Histograms of several steps on common edges."""
 
-    edges: list[float]
+    edges: Annotated[list[float], Meta(description="common to all steps")]
     steps: list[int]
     times: list[float]
-    counts: list[list[float | str]]
+    counts: Annotated[list[list[float]], Meta(description="a list for each step, as long as edges less one")]
     thinned: bool
 
 
 class MediaPlace(NamedTuple):
-    """Place of an item."""
-
     id: int
     step: int
     attempt: int
@@ -186,7 +186,7 @@ def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> 
         "edges": edges.tolist(),
         "steps": list(steps),
         "times": [time for time, _ in steps.values()],
-        "counts": [numbers(np.round(counts, 6)) for _, counts in steps.values()],
+        "counts": [np.round(counts, 6).tolist() for _, counts in steps.values()],
         "thinned": is_thinned,
     }
 

@@ -39,8 +39,6 @@ class Item(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """Totals of a run's media."""
-
     num_items: int = 0
     num_bytes: int = 0
 

@@ -99,7 +99,6 @@ def in_parts(ids: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def execute(sql: str, values: Sequence[Any] = ()) -> int:
-    """Run a statement and return how many rows it changed."""
     with connections[settings.METRICS_DATABASE].cursor() as cursor:
         cursor.execute(sql, values)
         return int(cursor.rowcount)

@@ -79,7 +79,6 @@ def unpack(data: bytes) -> Numbers:
 
 
 def pack_all(*columns: Numbers) -> bytes:
-    """Return several columns as bytes."""
     packed = [pack(column) for column in columns]
     return b"".join(LENGTH.pack(len(part)) + part for part in packed)
 

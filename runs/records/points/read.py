@@ -31,7 +31,7 @@ from runs.records.points.charts.series import (
 )
 from runs.records.points.charts.zoom import draw, level_of
 from runs.records.points.segments import decoded
-from trainyard.contract.answers.runs import SeriesSummary
+from trainyard.contract.answers import runs as answers
 
 __all__ = [  # of other modules of this folder
     "Curve",
@@ -52,7 +52,7 @@ MOST_SUMMARISED = 2_000  # series of a run, in a document of it
 LOOKED_AT = Q(name__startswith="train/") | Q(name__startswith="val/")  # at first
 
 
-def short_summaries(run_ids: Sequence[str]) -> dict[str, dict[str, SeriesSummary]]:
+def short_summaries(run_ids: Sequence[str]) -> dict[str, dict[str, answers.SeriesSummary]]:
     """Return summaries() of every series, but of a run with more than MOST_SUMMARISED of so many of them alone."""
     counts = Series.objects.filter(run_id__in=run_ids).order_by().values_list("run_id").annotate(count=Count("pk"))
     wide = {run_id for run_id, _ in counts.filter(count__gt=MOST_SUMMARISED)}
@@ -62,11 +62,11 @@ def short_summaries(run_ids: Sequence[str]) -> dict[str, dict[str, SeriesSummary
     return found
 
 
-def summaries(run_ids: Sequence[str], **which: object) -> dict[str, dict[str, SeriesSummary]]:
+def summaries(run_ids: Sequence[str], **which: object) -> dict[str, dict[str, answers.SeriesSummary]]:
     """Return {run: {series name: {last, min, max, count}}}, of every series or ``which``, by name. Series that differ
     in labels only are one here: the extremes and the count over all, the last of the one without labels, else of the
     one with the newest point."""
-    found: dict[str, dict[str, SeriesSummary]] = {run_id: {} for run_id in run_ids}
+    found: dict[str, dict[str, answers.SeriesSummary]] = {run_id: {} for run_id in run_ids}
     rows = sorted(
         with_figures(run_ids, **which), key=lambda pair: (pair[0].last_attempt, pair[0].last_time or 0.0, pair[0].pk)
     )
@@ -133,7 +133,6 @@ def means(name: str, run_ids: Sequence[str] | None = None) -> Iterator[tuple[str
 
 
 def series_names(run_ids: Sequence[str]) -> list[str]:
-    """Return the names of the series that any of the runs has."""
     return sorted(Series.objects.filter(run_id__in=list(run_ids)).order_by().values_list("name", flat=True).distinct())
 
 
@@ -236,20 +235,7 @@ class Figures:
 _known: dict[tuple[Any, ...], Figures] = {}  # by series and what changes with every point
 
 
-class SeriesItem(TypedDict):
-    """A series in a list; ``last`` may be the word of a value that is not finite."""
-
-    name: str
-    labels: dict[str, str]
-    count: int
-    first_step: int | None
-    last_step: int | None
-    last: float | str | None
-    min: float | None
-    max: float | None
-
-
-class SeriesItemOfRun(SeriesItem):
+class SeriesItemOfRun(answers.Series):
     run: str
 
 
@@ -259,7 +245,7 @@ class NamedSeries(TypedDict):
     labels: dict[str, str] | None
 
 
-def series_list(run_id: str) -> list[SeriesItem]:
+def series_list(run_id: str) -> list[answers.Series]:
     """Return every series of the run as PRODUCT's items, by name and labels."""
     return [_item(row, seen) for row, seen in with_figures([run_id])]
 
@@ -287,7 +273,7 @@ def names_of(
     return [{"run": run, "name": name, "labels": None} for run, name in first]
 
 
-def _item(row: Series, seen: Figures) -> SeriesItem:
+def _item(row: Series, seen: Figures) -> answers.Series:
     return {
         "name": row.name,
         "labels": row.labels,

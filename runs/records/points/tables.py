@@ -75,7 +75,6 @@ class PointMatrix(NamedTuple):
         ]
 
     def only(self, places: Sequence[int]) -> "PointMatrix":
-        """Return the matrix of the series at these places."""
         head = SeriesGroup(tuple(self.head.names[place] for place in places), self.head.labels)
         return PointMatrix(self.producer, self.sequence, head, self.steps, self.times, self.values[list(places)])
 

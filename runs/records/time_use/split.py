@@ -15,8 +15,6 @@ REPORTED_WITHIN_S = 5.0  # an end that is known by then was reported as ends are
 
 
 class AttemptOutcome(StrEnum):
-    """Outcome of an attempt."""
-
     LIVE = "live"
     FINISHED = "finished"
     ASKED = "asked"  # a person, or the time limit, had its ranks save and end
@@ -51,7 +49,6 @@ class TimeUse(NamedTuple):
         return self.productive_s / self.total_s if self.total_s > 0 else None
 
     def as_document(self) -> TimeDocument:
-        """Return it in its REST shape."""
         goodput = None if self.goodput is None else round(self.goodput, 6)
         return cast(TimeDocument, {**self.by_name(), "total_s": self.total_s, "goodput": goodput})
 

@@ -134,8 +134,6 @@ def _stalls(run_ids: Sequence[str]) -> dict[tuple[str, int], float]:
 
 
 class _Attempts:
-    """The attempts of one run."""
-
     def __init__(
         self,
         run: Run,

@@ -4,15 +4,14 @@ What a person may not see does not exist for them (NotFound); what they may see 
 are given a request ask for what its operation declares; of a person they ask to read, or what the caller names.
 """
 
-from collections.abc import Collection
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, Protocol, TypeVar
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from runs.models import Dataset, Job, Project, Report, Role, Run, SavedView, SharedLink, Sweep, User
 from runs.models.indexes import one_of
-from runs.models.jobs import JobQuerySet
 from runs.rights.access.clusters import M, require_manager, require_use, seen
 from runs.rights.access.operations import Asker, Rule, RuleKind, asked
 from runs.rights.access.permissions import PERMISSIONS_OF, Forbidden, NotFound, Permission, Wanted, needed, or_not_found
@@ -20,6 +19,7 @@ from runs.rights.access.roles import Someone, has_scope, require, require_scope,
 from runs.rights.access.tokens import is_administrator, require_administrator
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
+M_co = TypeVar("M_co", covariant=True)
 
 
 # Columns that lists of runs do not show and that take long to read: documents, and times of people.
@@ -42,37 +42,6 @@ LINKS = SharedLink.objects.select_related("project", "created_by")
 REPORTS = Report.objects.select_related("project", "created_by")
 
 
-def visible_runs(user: Someone) -> QuerySet[Run]:
-    require_scope(user, Permission.RUNS_READ)
-    return _within(user, RUNS)
-
-
-def visible_jobs(user: Someone) -> JobQuerySet:
-    require_scope(user, Permission.JOBS_READ)
-    return _within(user, JOBS)
-
-
-def visible_datasets(user: Someone) -> QuerySet[Dataset]:
-    require_scope(user, Permission.DATASETS_READ)
-    return _within(user, DATASETS)
-
-
-def visible_sweeps(user: Someone) -> QuerySet[Sweep]:
-    require_scope(user, Permission.SWEEPS_READ)
-    return _within(user, SWEEPS)
-
-
-def visible_shared_links(user: Someone) -> QuerySet[SharedLink]:
-    """Return the links for guests of the projects that the person sees: whoever sees a thing sees who shared it."""
-    require_scope(user, Permission.RUNS_READ)
-    return _within(user, LINKS)
-
-
-def visible_reports(user: Someone) -> QuerySet[Report]:
-    require_scope(user, Permission.RUNS_READ)
-    return _within(user, REPORTS)
-
-
 def _within(user: Someone, rows: Rows) -> Rows:
     """Return those of the rows that are in a project that the person sees. The projects are asked for first: by a
     subquery every list of rows would be found project by project, and then sorted."""
@@ -80,6 +49,56 @@ def _within(user: Someone, rows: Rows) -> Rows:
         return rows.none()
     ids = visible_project_ids(user)
     return rows.all() if ids is None else rows.filter(one_of("project_id", ids))
+
+
+def _visible(rows: Rows, reading: Permission) -> Callable[[Someone], Rows]:
+    """Return what finds those of the rows that are in a project that a person sees."""
+
+    def visible(user: Someone) -> Rows:
+        require_scope(user, reading)
+        return _within(user, rows)
+
+    return visible
+
+
+visible_runs = _visible(RUNS, Permission.RUNS_READ)
+visible_jobs = _visible(JOBS, Permission.JOBS_READ)
+visible_datasets = _visible(DATASETS, Permission.DATASETS_READ)
+visible_sweeps = _visible(SWEEPS, Permission.SWEEPS_READ)
+visible_shared_links = _visible(LINKS, Permission.RUNS_READ)  # whoever sees a thing sees who shared it
+visible_reports = _visible(REPORTS, Permission.RUNS_READ)
+
+
+def _allowed(user: Someone, thing: M, project: Project, wanted: Wanted) -> M:
+    """Return the thing, which the person sees, if they may do this with it."""
+    if needed(wanted) <= PERMISSIONS_OF[Role.VIEWER]:  # whoever sees a project may do what a viewer may
+        require_scope(user, wanted, project.pk)
+    else:
+        require(user, project, wanted)
+    return thing
+
+
+class Loader(Protocol[M_co]):
+    def __call__(self, who: Asker, key: str, wanted: Wanted | None = None) -> M_co:
+        """Return the thing with that id, if they may do with it what they want. Raises NotFound and Forbidden."""
+
+
+def _loader(rows: QuerySet[M], kind: str, reading: Permission) -> Loader[M]:
+    """Return what loads one of the rows that are in projects that a person sees."""
+
+    def get(who: Asker, key: str, wanted: Wanted | None = None) -> M:
+        user, wants = asked(who, wanted, reading)
+        thing = seen(_within(user, rows), kind, key)
+        return _allowed(user, thing, thing.project, wants)  # type: ignore[attr-defined]  # all of these have one
+
+    return get
+
+
+get_run = _loader(RUNS, "run", Permission.RUNS_READ)
+get_job = _loader(JOBS, "job", Permission.JOBS_READ)
+get_dataset = _loader(DATASETS, "dataset", Permission.DATASETS_READ)
+get_sweep = _loader(SWEEPS, "sweep", Permission.SWEEPS_READ)
+get_report = _loader(REPORTS, "report", Permission.RUNS_READ)
 
 
 def get_project(who: Asker, project_id: str, wanted: Wanted | None = None) -> Project:
@@ -99,10 +118,6 @@ def project_by_name(user: Someone, name: str) -> Project:
     """Return the project of that name, of those that the person sees. Raises NotFound."""
     found = visible_projects(user).filter(name=name).first()
     return or_not_found(found, f"There is no project {name!r} that you can see.")
-
-
-def get_run(who: Asker, run_id: str, wanted: Wanted | None = None) -> Run:
-    return _loaded(who, RUNS, "run", run_id, wanted, Permission.RUNS_READ)
 
 
 def get_run_to_enter(user: Someone, run_id: str) -> Run:
@@ -140,10 +155,6 @@ def get_runs(user: Someone, run_ids: Collection[str]) -> list[Run]:
     return [found[run_id] for run_id in wanted]
 
 
-def get_job(who: Asker, job_id: str, wanted: Wanted | None = None) -> Job:
-    return _loaded(who, JOBS, "job", job_id, wanted, Permission.JOBS_READ)
-
-
 def get_view(who: Asker, view_id: str, wanted: Wanted | None = None) -> SavedView:
     """Return a view of the person, or one of a project in which they may do that."""
     user, wanted = asked(who, wanted, Permission.RUNS_READ)
@@ -152,18 +163,6 @@ def get_view(who: Asker, view_id: str, wanted: Wanted | None = None) -> SavedVie
     if view is None or not (is_mine or (view.project and visible_projects(user).filter(pk=view.project_id).exists())):
         raise NotFound(f"There is no view {view_id!r} that you can see.")
     return view if view.project is None else _allowed(user, view, view.project, wanted)
-
-
-def get_report(who: Asker, report_id: str, wanted: Wanted | None = None) -> Report:
-    return _loaded(who, REPORTS, "report", report_id, wanted, Permission.RUNS_READ)
-
-
-def get_sweep(who: Asker, sweep_id: str, wanted: Wanted | None = None) -> Sweep:
-    return _loaded(who, SWEEPS, "sweep", sweep_id, wanted, Permission.SWEEPS_READ)
-
-
-def get_dataset(who: Asker, dataset_id: str, wanted: Wanted | None = None) -> Dataset:
-    return _loaded(who, DATASETS, "dataset", dataset_id, wanted, Permission.DATASETS_READ)
 
 
 def get_shared_link(who: Asker, link_id: str, wanted: Wanted | None = None) -> SharedLink:
@@ -181,22 +180,6 @@ def require_project_maker(user: Someone) -> None:
     if not can_create_projects(user):
         require_scope(user, Permission.PROJECTS_CREATE)
         raise Forbidden("You may not make projects. Ask an administrator to make it, or to let you make projects.")
-
-
-def _loaded(who: Asker, rows: QuerySet[M], kind: str, key: str, wanted: Wanted | None, reading: Permission) -> M:
-    """Return the row with that id, of those in projects that the person sees, if they may do with it what they want."""
-    user, wants = asked(who, wanted, reading)
-    thing = seen(_within(user, rows), kind, key)
-    return _allowed(user, thing, thing.project, wants)  # type: ignore[attr-defined]  # all of these have one
-
-
-def _allowed(user: Someone, thing: M, project: Project, wanted: Wanted) -> M:
-    """Return the thing, which the person sees, if they may do this with it."""
-    if needed(wanted) <= PERMISSIONS_OF[Role.VIEWER]:  # whoever sees a project may do what a viewer may
-        require_scope(user, wanted, project.pk)
-    else:
-        require(user, project, wanted)
-    return thing
 
 
 def admit(request: HttpRequest, rule: Rule) -> None:

@@ -66,7 +66,6 @@ auditors_of_all = partial(Rule, RuleKind.AUDITORS_OF_ALL)
 
 
 def operation(rule: Rule) -> Callable[[Handler], Handler]:
-    """Declare what a handler asks."""
 
     def declare(handler: Handler) -> Handler:
         handler.rule = rule  # type: ignore[attr-defined]

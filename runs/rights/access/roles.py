@@ -154,7 +154,6 @@ def visible_project_ids(user: Someone) -> list[str] | None:
 
 
 def projects_with(user: Someone, wanted: Wanted) -> QuerySet[Project]:
-    """The projects in which the person may do this."""
     projects = visible_projects(user)
     if not isinstance(user, User) or not user.is_active or not has_scope(user, wanted):
         return projects.none()

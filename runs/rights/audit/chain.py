@@ -1,4 +1,4 @@
-"""The chain: the only place that adds rows of the audit, and the check that none was changed.
+"""The chain: the only place that adds rows of the audit and removes old ones, and the check that none was changed.
 
 A row's hash is SHA-256 over its canonical JSON, in which the hash of the row before stands. The head row is locked
 while a row is added, so that the chain never forks. It carries a seal made with the server's secret: whoever can write
@@ -15,7 +15,7 @@ import queue
 import socket
 import threading
 from collections.abc import Iterable, Iterator
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
@@ -123,7 +123,7 @@ class AuditSender:
 _sender = cache(AuditSender)
 log = structlog.get_logger(__name__)
 
-READ_AT_ONCE = 1_000
+READ_AT_ONCE, REMOVED_AT_ONCE = 1_000, 5_000
 ACCEPTING = "After a restore, or with a new SECRET_KEY: `trainyard manage audit accept`."
 TRIES = 3  # of a check that retention overtook
 # Columns that go into a row's hash as they are, beside its time and the hash of the row before.
@@ -312,3 +312,35 @@ def _fault_of_head(head: AuditHead, last: int, last_hash: str, trusts_head: bool
     if AuditEntry.objects.filter(sequence__lte=head.cut_sequence).exists():
         return Fault(0, f"Rows up to {head.cut_sequence} were removed, and one of them is there again.")
     return None
+
+
+def remove_old(now: datetime) -> int:
+    """Remove rows older than AUDIT_KEEP_DAYS, some at a time, and return how many. 0 days: none."""
+    days = settings.AUDIT_KEEP_DAYS
+    return remove_before(now - timedelta(days=days)) if days else 0
+
+
+def remove_before(before: datetime) -> int:
+    """Remove rows from before that time, at most REMOVED_AT_ONCE; the head keeps number and hash of the last that went,
+    so that the rest can still be checked. Rows go in their order: an older time behind a newer one,
+    as a clock that was set back leaves, waits for it, and so does a row that the collector of OTLP has not taken."""
+    if not AuditEntry.objects.filter(at__lt=before).exists():
+        return 0
+    with transaction.atomic():
+        head = locked_head()
+        kept = AuditEntry.objects.filter(at__gte=before).order_by("sequence").values_list("sequence", flat=True).first()
+        last = min(head.cut_sequence + REMOVED_AT_ONCE, head.sequence if kept is None else kept - 1)
+        if settings.AUDIT_OTLP is not None:
+            last = min(last, head.sent_sequence or 0)  # what the collector has not taken waits for it
+        edge = AuditEntry.objects.filter(sequence=last).first()
+        if edge is None:
+            return 0
+        number = last - head.cut_sequence
+        head.cut_sequence, head.cut_hash = edge.sequence, edge.hash
+        seal(head)
+        head.save()  # first: the database's trigger lets go of rows up to the cut alone
+        rows = AuditEntry.objects.filter(sequence__lte=last)
+        rows._raw_delete(rows.db)
+        append(Act(action="audit.cut", object=f"rows up to {last}", result="ok", after={"cut": {"hash": edge.hash}}))
+    log.info("audit.cut", rows=number, up_to=last)
+    return number

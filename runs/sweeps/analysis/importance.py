@@ -205,7 +205,6 @@ def encode(trials: Sequence[TrialPoint], fields: Sequence[SpaceField]) -> Array:
 
 
 def widths(encoded: Array) -> Array:
-    """Width of each column's domain."""
     return np.where((encoded > 1).any(axis=0), WIDEST, 1.0)
 
 

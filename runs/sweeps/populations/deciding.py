@@ -50,7 +50,6 @@ def moved(dimension: Dimension, value: Any, factors: list[float], pick: float) -
 
 
 def fitted(dimension: Dimension, value: float) -> Any:
-    """Return the nearest value of the range."""
     low, high = dimension.bounds
     value = min(max(value, low), high)
     step = dimension.step or (1.0 if dimension.whole else None)
@@ -63,7 +62,6 @@ def fitted(dimension: Dimension, value: float) -> Any:
 
 
 def anew(space: "Space", rng: np.random.Generator) -> JsonObject:
-    """Return a random point of the space."""
     units = dict(zip(ordered(space), rng.random(len(space)).tolist(), strict=True))
     return filled(space, lambda path, dimension: value_at(dimension, units[path]))
 

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from trainyard.contract.base import JsonObject
 from trainyard.formats.words import listed
@@ -72,16 +74,16 @@ class Branch:
     has another way than its parent, with the parent's value and its own."""
 
     number: int
-    parent: int | None
-    start: int
-    end: int | None
+    parent: Annotated[int | None, Meta(description="whose checkpoint it goes on from")]
+    start: Annotated[int, Meta(description="the step behind which it began")]
+    end: Annotated[int | None, Meta(description="the last step that it has trained, or at which it was stopped")]
     state: str
     value: float | None
     parameters: Mapping[str, Any]
     run: str | None = None
     children: tuple[int, ...] = ()
     changed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    is_on_best_line: bool = False
+    is_on_best_line: Annotated[bool, Meta(description="whether it led to the best trial")] = False
 
 
 @dataclass(frozen=True, slots=True)

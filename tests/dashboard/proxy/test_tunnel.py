@@ -48,7 +48,7 @@ class PlayedTunnel(Tunnel):
 
 async def received(frames: Frames) -> tuple[Tunnel, Channel]:
     """Return a tunnel with one open connection that has received these frames and read none of them."""
-    tunnel = PlayedTunnel(AppPass(run="run", rank=0, port=6006, user=1, secret="secret", is_token=False, begun_at=0.0))
+    tunnel = PlayedTunnel(AppPass(run="run", rank=0, port=6006, user=1, secret="secret", is_token=False))
     tunnel._link, tunnel._is_recorded = cast(SessionLink, PlayedLink(frames)), True
     channel = await tunnel.connect()
     await asyncio.wait_for(tunnel._receive(), 10)

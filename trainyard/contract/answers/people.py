@@ -8,6 +8,8 @@ from trainyard.contract.base import JsonObject
 
 
 class Secret(TypedDict):
+    """A secret without its value."""
+
     name: str
     version: int
     created_by: str | None
@@ -22,6 +24,8 @@ class Rotated(TypedDict):
 
 
 class Export(TypedDict):
+    """A file with what belongs to a person."""
+
     id: str
     state: Annotated[str, Meta(description="waiting, ready or failed")]
     problem: str
@@ -45,6 +49,8 @@ class Place(TypedDict):
 
 
 class Storage(TypedDict):
+    """What a project stores, and where."""
+
     regions: Annotated[list[str], Meta(description="where the project's data may lie; empty: anywhere")]
     used_bytes: Annotated[int, Meta(description="without datasets")]
     quota_bytes: int | None
@@ -59,7 +65,7 @@ class Storage(TypedDict):
 
 
 class Days(TypedDict):
-    days: dict[str, int | None]
+    days: Annotated[dict[str, int | None], Meta(description="by kind of data; null: for ever")]
 
 
 class Removal(TypedDict):
@@ -101,6 +107,8 @@ class Fault(TypedDict):
 
 
 class Verdict(TypedDict):
+    """What the check of the chain found."""
+
     intact: bool
     first: int
     last: int

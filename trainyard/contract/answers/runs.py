@@ -49,6 +49,19 @@ class SeriesSummary(TypedDict):
     count: int
 
 
+class Series(TypedDict):
+    """A series in a list; ``last`` may be the word of a value that is not finite."""
+
+    name: str
+    labels: dict[str, str]
+    count: int
+    first_step: int | None
+    last_step: int | None
+    last: float | str | None
+    min: Annotated[float | None, Meta(description="over finite values")]
+    max: float | None
+
+
 class LeftOutNode(TypedDict):
     """A node that the run is kept away from for a while."""
 
@@ -161,6 +174,8 @@ class Sending(TypedDict):
 
 
 class FileList(TypedDict):
+    """What a run has left, and what is not here yet."""
+
     items: list[File]
     next: NotRequired[str | None]
     left: Annotated[list[LeftOnNode], Meta(description="what waits on nodes for a decision")]

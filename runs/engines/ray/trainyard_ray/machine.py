@@ -22,7 +22,6 @@ class Machine:
         self._is_stopped = False
 
     def serve(self) -> tuple[int, str]:
-        """Run the program and return its exit code and its last words."""
         read, self._lifeline = os.pipe()
         words = [self._words[0] or sys.executable, *self._words[1:]]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}

@@ -19,7 +19,6 @@ PROGRAM_LIMIT_S = 40.0
 
 
 def try_machines(request: RayRequest, limit_s: float) -> RayAnswer:
-    """Return what the program printed on each machine."""
     deadline = time.monotonic() + limit_s
     group = placement_group([request.demand.bundle()] * request.num_machines, strategy=request.strategy)
     try:

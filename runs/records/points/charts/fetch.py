@@ -35,8 +35,6 @@ class Want(NamedTuple):
 
 @dataclass(frozen=True)
 class Extent:
-    """Extent of the segments that meet a range, all together."""
-
     first_step: int
     last_step: int
     first_time: float

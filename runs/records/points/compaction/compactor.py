@@ -51,7 +51,6 @@ class Compactor:
         self._looked_at = float("-inf")
 
     def record(self, run_id: str, cursor: int, num_points: int) -> None:
-        """Record that a batch was committed."""
         now = self._clock()
         pending = self._known().setdefault(run_id, _Pending(now))
         pending.at = now

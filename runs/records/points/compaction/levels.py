@@ -30,8 +30,6 @@ Rows = dict[int, list[Stored]]  # by level, as they were written
 
 @dataclass
 class Change:
-    """Changes of a pyramid's rows."""
-
     gone: list[int] = field(default_factory=list)
     rows: list[Level] = field(default_factory=list)
 

@@ -10,11 +10,14 @@ import pytest
 
 from runs.causes.allocations import EndKind
 from runs.engines.kubernetes.documents import Condition, Job, Notice, Pod, Workload
-from runs.engines.kubernetes.jobs import end_to_record, job_of, orphans, pods_by_attempt
 from runs.engines.kubernetes.reasons import (
     end_of,
     end_of_pod,
+    end_to_record,
     is_evicted_by_kueue,
+    job_of,
+    orphans,
+    pods_by_attempt,
     why_job_waits,
     why_kueue_waits,
     why_pod_waits,

@@ -15,8 +15,7 @@ from django.utils import timezone
 
 from runs.models import AuditEntry, AuditHead
 from runs.rights.audit import anchor
-from runs.rights.audit.chain import verify
-from runs.rights.audit.retention import remove_before
+from runs.rights.audit.chain import remove_before, verify
 from tests.runs.rights.audit.test_chain import fill, forge
 
 HEAD = ("sequence", "hash", "cut_sequence", "cut_hash", "seal")

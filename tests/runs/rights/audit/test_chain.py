@@ -11,9 +11,8 @@ from django.utils import timezone
 
 from runs.models import AuditEntry, AuditHead
 from runs.models.security.audit import AppendOnly
-from runs.rights.audit.chain import append, verify
+from runs.rights.audit.chain import append, remove_before, verify
 from runs.rights.audit.facts import Act
-from runs.rights.audit.retention import remove_before
 
 
 def fill(number: int) -> None:

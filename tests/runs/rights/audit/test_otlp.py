@@ -14,10 +14,9 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from runs.models import AuditEntry, AuditHead
 from runs.rights.audit import otlp
-from runs.rights.audit.chain import append
+from runs.rights.audit.chain import append, remove_before
 from runs.rights.audit.collectors import Collector, collector, syslog_place
 from runs.rights.audit.facts import Act
-from runs.rights.audit.retention import remove_before
 from tests.runs.rights.audit.test_chain import fill
 
 PLACE = Collector("https://collector:4318/v1/logs", (("authorization", "Bearer s3cret"),))
