@@ -31,8 +31,6 @@ FIELDS = ("name", "region", "labels", "spares", "half_life_days", "spared_minute
 
 
 class Values(NamedTuple):
-    """Values of the form's fields."""
-
     name: str
     region: str
     labels: str  # one NAME=VALUE a line
