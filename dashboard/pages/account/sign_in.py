@@ -257,7 +257,6 @@ def enter(request: HttpRequest, user: User, after: str, method: str, *, is_enoug
 
 
 def admit(request: HttpRequest, user: User, after: str, method: str) -> HttpResponse:
-    """Begin the session."""
     begin(request, user, method)
     response = redirect(after)
     remember(request, response, user.username)

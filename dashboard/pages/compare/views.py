@@ -140,8 +140,6 @@ class RunColumns(TypedDict):
 
 
 class Compared(NamedTuple):
-    """Runs with what plots over them are of."""
-
     runs: list[Run]
     fields: dict[str, Fields]
     differ: list[str]
