@@ -44,7 +44,6 @@ class Client(Connection):
         return self.call("GET", f"runs/{quoted(run)}", run_answers.Run)
 
     def run_document(self, run: str) -> run_answers.RunDocument:
-        """Return all of a run."""
         return self.call("GET", f"runs/{quoted(run)}", run_answers.RunDocument)
 
     def run_documents(self, **filters: QueryValue) -> Iterator[run_answers.RunDocument]:

@@ -296,7 +296,6 @@ def waiting(request: HttpRequest) -> tuple[User, SecondFactorPending] | None:
 
 
 def sign_in_context(**context: object) -> dict[str, object]:
-    """Return what the page of the sign-in shows besides."""
     providers = [(one.id, one.name) for one in settings.SIGN_IN.providers]
     return {"providers": providers, "has_provider": bool(providers), **context}
 

@@ -119,7 +119,6 @@ def lines(
 
 
 def _sweeps(ids: Sequence[str]) -> dict[str, SweepSummary]:
-    """Return the sweeps that these runs stand for."""
     of_runs = dict(Trial.objects.filter(run__in=ids).order_by().values_list("run_id", "sweep_id"))
     found = Sweep.objects.select_related("project", "created_by").filter(pk__in={*of_runs.values()})
     summaries = {one.id: one for one in summaries_of(list(found))} if of_runs else {}

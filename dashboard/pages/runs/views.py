@@ -47,8 +47,6 @@ NONE = address.Number(0, False)
 
 @dataclass
 class Looked:
-    """What was found for an address, and what there is to say about it."""
-
     shown: cells.Shown
     sorts: list[grid.Sort]
     notices: list[str]
