@@ -43,11 +43,9 @@ def collect(target: Path) -> None:
 
 
 def third_party() -> list[str]:
-    icons = constant("dashboard/frontend/icons.py", "ICONS")
-    return [
-        *constant("dashboard/frontend/storage.py", "ALLOWED"),
-        *(f"{ICONS}/{name}.svg" for name in set(icons.values())),
-    ]
+    icons = "dashboard/frontend/icons.py"
+    names = {*constant(icons, "ICONS").values(), *constant(icons, "SHARED")}
+    return [*constant("dashboard/frontend/storage.py", "ALLOWED"), *(f"{ICONS}/{name}.svg" for name in names)]
 
 
 def constant(path: str, name: str) -> Any:

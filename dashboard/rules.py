@@ -32,20 +32,13 @@ class CallOutcome(StrEnum):
     FAILED = "failed"  # 500: never wanted
 
 
-ROLE_OF = {
-    Caller.VIEWER: Role.VIEWER,
-    Caller.AUDITOR: Role.AUDITOR,
-    Caller.MEMBER: Role.MEMBER,
-    Caller.MAINTAINER: Role.MAINTAINER,
-    Caller.OWNER: Role.OWNER,
-}
+ROLE_OF = {Caller(role.value): role for role in reversed(Role)}  # who may least comes first
 OF_THE_ADMIN = frozenset({RuleKind.STAFF, RuleKind.TABLE, RuleKind.READ_ONLY})
 STAFF = frozenset({Caller.OPERATOR, Caller.ADMINISTRATOR})
 TOKENS_ALONE = frozenset({Caller.REVOKED_TOKEN, Caller.WITHOUT_SCOPE})  # pages take sessions
 
 
 def outcome(rule: Rule, caller: Caller) -> CallOutcome:
-    """Return what becomes of a request."""
     if rule.kind == RuleKind.PUBLIC:
         return CallOutcome.ALLOWED
     if rule.kind in OF_THE_ADMIN:
@@ -148,7 +141,6 @@ def roles_document() -> str:
 
 
 def permissions_table() -> str:
-    """Return the table of permissions as Markdown."""
     columns = [one for one in COLUMNS if one != Caller.ADMINISTRATOR]
     lines = ["| permission | may | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
     for permission in Permission:

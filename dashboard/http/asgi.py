@@ -24,8 +24,6 @@ class Scope(TypedDict, total=False):
 
 
 class ASGIMessage(TypedDict, total=False):
-    """A part of a request or of an answer."""
-
     type: str
     body: bytes
     more_body: bool

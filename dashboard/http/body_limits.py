@@ -168,7 +168,6 @@ async def _refuse(send: Send, status: int, detail: str) -> None:
 
 
 async def send_answer(send: Send, answer: HttpResponse) -> None:
-    """Send the answer, and close the connection."""
     own = ((name.lower().encode(), value.encode()) for name, value in answer.items())
     headers = [*own, (b"connection", b"close")]
     await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})

@@ -54,7 +54,6 @@ class Server(uvicorn.Server):
         self.started = True
 
     async def listen(self, listener: socket.socket, config: uvicorn.Config) -> asyncio.base_events.Server:
-        """Serve connections of the listener with the application of ``config``."""
         if self._certificate is not None:
             refusal = http_refusal(settings.PUBLIC_URL)
             listening = TlsListener(listener, self._certificate, lambda: self.make(config), refusal)

@@ -39,8 +39,6 @@ FIELDS = ("pk", "project_id", "name", "version", "project__name", "created_at", 
 
 
 class Line(NamedTuple):
-    """A job as its row shows it."""
-
     key: str
     name: str
     version: int

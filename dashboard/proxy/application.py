@@ -15,15 +15,7 @@ from django.conf import settings
 from redis.exceptions import RedisError
 
 from dashboard.http.asgi import ASGIMessage, Receive, Scope, Send
-from dashboard.proxy.exchanges import (
-    MAX_BODY_BYTES,
-    ClientGone,
-    Exchange,
-    NotAnswered,
-    Outgoing,
-    SocketExchange,
-    TooLarge,
-)
+from dashboard.proxy import exchanges
 from dashboard.proxy.headers import COOKIE, SECURE_COOKIE, Headers, cookie_of, towards_app, value_of, why_not_from_here
 from dashboard.proxy.tunnel import Channel, Tunnel, TunnelClosed
 from dashboard.sockets.admission import one_per_loop
@@ -64,16 +56,12 @@ NOT_ENTERED = "This address opens from the page of its run, for those who may op
 
 
 class NotPassedOn(Exception):
-    """A request that is not passed on."""
-
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status, self.sentence = status, sentence
 
 
 class Visit(NamedTuple):
-    """A request or handshake for an app."""
-
     app: App
     own_origin: str
     headers: Sequence[tuple[bytes, bytes]]
@@ -85,8 +73,6 @@ class Visit(NamedTuple):
 
 
 class AppProxy:
-    """The ASGI application."""
-
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             await self._answer(scope, receive, send)
@@ -139,14 +125,14 @@ class AppProxy:
         outgoing = _outgoing(scope, visit, entered[1].app_token)
         try:
             async with _connection(visit, *entered) as channel:
-                exchange = Exchange(channel, began.send, own_origin=visit.own_origin, port=visit.app.port)
+                exchange = exchanges.Exchange(channel, began.send, own_origin=visit.own_origin, port=visit.app.port)
                 await exchange.run(outgoing, receive)
-        except TooLarge as error:
-            raise NotPassedOn(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.") from error
-        except NotAnswered as error:
+        except exchanges.TooLarge as error:
+            raise NotPassedOn(413, f"A request has at most {exchanges.MAX_BODY_BYTES:,} bytes.") from error
+        except exchanges.NotAnswered as error:
             where = f"Port {visit.app.port} of rank {visit.app.rank}"
             raise NotPassedOn(502, f"{where} does not answer as it should. {error}") from error
-        except ClientGone:
+        except exchanges.ClientGone:
             return
 
     async def _connect(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -158,7 +144,7 @@ class AppProxy:
             entered = await _pass(visit, origin)
             path, query = _raw(scope)
             async with _connection(visit, *entered) as channel:
-                await SocketExchange(channel, receive, send).run(
+                await exchanges.SocketExchange(channel, receive, send).run(
                     port=visit.app.port,
                     path=(path + (b"?" + query if query else b"")).decode("latin1"),
                     headers=towards_app(
@@ -171,7 +157,7 @@ class AppProxy:
                     subprotocols=list(scope.get("subprotocols") or []),
                 )
             return
-        except (NotPassedOn, NotAnswered) as error:
+        except (NotPassedOn, exchanges.NotAnswered) as error:
             log.info("app.socket_refused", error=str(error))
             code = CODES.get(error.status, FAILED) if isinstance(error, NotPassedOn) else FAILED
         with contextlib.suppress(OSError, RuntimeError):  # the browser has gone
@@ -237,14 +223,16 @@ async def _in_thread(function: Any, *arguments: Any) -> Any:
         raise NotPassedOn(503, "Valkey does not answer. Try again soon.") from error
 
 
-def _outgoing(scope: Scope, visit: Visit, app_token: str) -> Outgoing:
+def _outgoing(scope: Scope, visit: Visit, app_token: str) -> exchanges.Outgoing:
     """Raises NotPassedOn."""
     path, query = _raw(scope)
     length = value_of(visit.headers, b"content-length")
     is_chunked = any(name == b"transfer-encoding" for name, _ in visit.headers)
-    if length and not (length.isascii() and length.isdigit() and len(length) < 19 and int(length) <= MAX_BODY_BYTES):
-        raise NotPassedOn(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
-    return Outgoing(
+    if length and not (
+        length.isascii() and length.isdigit() and len(length) < 19 and int(length) <= exchanges.MAX_BODY_BYTES
+    ):
+        raise NotPassedOn(413, f"A request has at most {exchanges.MAX_BODY_BYTES:,} bytes.")
+    return exchanges.Outgoing(
         method=scope["method"].encode(),
         target=path + (b"?" + query if query else b""),
         headers=towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port, app_token=app_token),

@@ -36,8 +36,6 @@ class ClientGone(Exception):
 
 
 class Outgoing(NamedTuple):
-    """A request as the app gets it."""
-
     method: bytes
     target: bytes
     headers: Headers
@@ -121,8 +119,6 @@ class Exchange:
 
 
 class _Body:
-    """Body that the browser sends after the head."""
-
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._is_whole = asyncio.Event()

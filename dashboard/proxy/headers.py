@@ -102,7 +102,6 @@ def towards_app(
 
 
 def towards_browser(headers: Sequence[tuple[bytes, bytes]], *, own_origin: str, port: int) -> Headers:
-    """Return the headers that the browser gets."""
     named = _named_by_connection(headers)
     passed: Headers = []
     for name, value in headers:

@@ -97,7 +97,6 @@ def settings_of_machine(files: Sequence[str] = GLOBAL_SETTINGS) -> dict[str, str
 
 
 def make_lock() -> None:
-    """Resolve package.json anew."""
     with step("package-lock.json"), tempfile.TemporaryDirectory() as folder:
         # Elsewhere, because npm reads what is installed here and then leaves the integrity out.
         for name in ("package.json", ".npmrc"):

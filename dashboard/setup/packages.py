@@ -143,17 +143,8 @@ def make_locks(installer: Installer) -> None:
     uv = TOOLS / "bin" / "uv"
     if not uv.exists():
         raise SetupError("Making locks needs uv, which could not be fetched for this platform.")
-    flags = [
-        "--universal",
-        "--python-version",
-        "3.11",
-        "--generate-hashes",
-        "--no-header",
-        "--no-annotate",
-        "--upgrade",
-    ]
-    compile_: list[str | Path] = [uv, "pip", "compile", "--quiet", "--no-config", *flags]
-    compile_ += ["--override", LOCKS / "without.txt"]
+    compile_ = [str(uv), "pip", "compile", "--quiet", "--no-config", "--upgrade", "--universal", "--generate-hashes"]
+    compile_ += ["--python-version=3.11", "--no-header", "--no-annotate", f"--override={LOCKS / 'without.txt'}"]
     # All extras but `train`: torch is chosen per machine.
     project: list[str | Path] = ["pyproject.toml", *(word for name in EXTRAS for word in ("--extra", name))]
     groups: dict[str, list[str | Path]] = {

@@ -186,7 +186,6 @@ _feeds = one_per_loop(dict[str, Feed])
 
 
 def feed_of(kind: type[F], group: str) -> F:
-    """Return the process's feed of that group."""
     feed = _feeds().get(group)
     if not isinstance(feed, kind):
         feed = _feeds()[group] = kind(group)

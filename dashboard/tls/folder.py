@@ -28,6 +28,8 @@ AUTHORITY_LIFE = timedelta(days=3650)
 SERVER_LIFE = timedelta(days=397)  # the longest that browsers take
 EARLIER = timedelta(hours=1)  # clocks of nodes may be behind
 CROSS = "cross.pem"
+UNUSED = dict.fromkeys(("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only",
+                        "decipher_only"), False)  # fmt: skip
 
 
 class BadCertificates(ValueError):
@@ -152,15 +154,14 @@ class Authority(NamedTuple):
 def new_authority(now: datetime) -> Authority:
     """Return an authority whose name no other one has."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Trainyard CA {secrets.token_hex(4)}")])
-    return Authority(key, _authority_certificate(name, key.public_key(), name, key, now, AUTHORITY_LIFE))
+    name = _common_name(f"Trainyard CA {secrets.token_hex(4)}")
+    return Authority(key, _signed(name, key, name, key, now, now + AUTHORITY_LIFE))
 
 
 def signed_by(old: Authority, new: Authority, now: datetime) -> x509.Certificate:
     """Return the new authority's certificate with the old one's signature; it ends with the old authority."""
-    life = min(AUTHORITY_LIFE, old.certificate.not_valid_after_utc - now)
-    subject, issuer = new.certificate.subject, old.certificate.subject
-    return _authority_certificate(subject, new.key.public_key(), issuer, old.key, now, life)
+    end = min(now + AUTHORITY_LIFE, old.certificate.not_valid_after_utc)
+    return _signed(new.certificate.subject, new.key, old.certificate.subject, old.key, now, end)
 
 
 def issue(
@@ -171,13 +172,9 @@ def issue(
         raise ValueError("a certificate needs a name")
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + SERVER_LIFE, authority.certificate.not_valid_after_utc)
-    builder = _builder(_common_name(names[0]), key.public_key(), authority.certificate.subject, now, end)
-    builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
-    builder = builder.add_extension(_usage(signs=False), True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
-    builder = builder.add_extension(_authority_identifier(authority.key.public_key()), False)
-    return key, builder.sign(authority.key, SHA256())
+    hosts = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    subject, issuer = _common_name(names[0]), authority.certificate.subject
+    return key, _signed(subject, key, issuer, authority.key, now, end, hosts)
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> str:
@@ -188,45 +185,30 @@ def public_pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(Encoding.PEM).decode()
 
 
-def _authority_certificate(
+def _signed(
     subject: x509.Name,
-    public_key: ec.EllipticCurvePublicKey,
-    issuer: x509.Name,
     key: ec.EllipticCurvePrivateKey,
+    issuer: x509.Name,
+    issuer_key: ec.EllipticCurvePrivateKey,
     now: datetime,
-    life: timedelta,
+    end: datetime,
+    hosts: x509.SubjectAlternativeName | None = None,
 ) -> x509.Certificate:
-    builder = _builder(subject, public_key, issuer, now, now + life)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-    builder = builder.add_extension(_usage(signs=True), True)
-    return builder.add_extension(_authority_identifier(key.public_key()), False).sign(key, SHA256())
-
-
-def _builder(
-    subject: x509.Name, public_key: ec.EllipticCurvePublicKey, issuer: x509.Name, now: datetime, end: datetime
-) -> x509.CertificateBuilder:
-    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public_key)
+    """Return the certificate of a server with these ``hosts``, without them that of an authority."""
+    signs = hosts is None
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
     builder = builder.serial_number(x509.random_serial_number())
     builder = builder.not_valid_before(now.astimezone(UTC) - EARLIER).not_valid_after(end.astimezone(UTC))
-    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), False)
-
-
-def _authority_identifier(key: ec.EllipticCurvePublicKey) -> x509.AuthorityKeyIdentifier:
-    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
-
-
-def _usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    usage = x509.KeyUsage(digital_signature=True, key_cert_sign=signs, crl_sign=signs, **UNUSED)
+    critical = (x509.BasicConstraints(ca=signs, path_length=None), usage)
+    others: list[x509.ExtensionType] = [
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
+    ]
+    others += [hosts, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])] if hosts else []
+    for extension in (*others, *critical):
+        builder = builder.add_extension(extension, extension in critical)
+    return builder.sign(issuer_key, SHA256())
 
 
 def _common_name(name: str) -> x509.Name:

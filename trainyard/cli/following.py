@@ -12,8 +12,8 @@ from typing import NamedTuple, TypedDict, cast
 from trainyard.cli.screen import Screen, figure
 from trainyard.contract.statuses import FINAL
 from trainyard.rest import answers
-from trainyard.rest.client import Client
-from trainyard.rest.connection import ApiError
+from trainyard.rest.client import Client, quoted
+from trainyard.rest.connection import ApiError, given
 
 PAGE = 1000
 POLL_S = 0.5
@@ -34,7 +34,6 @@ class LogReader:
         self._after: str | None = None
 
     def new_lines(self) -> Iterator[PrintedLine]:
-        """Yield the lines behind the last one that was read."""
         while True:
             page = self._client.logs(self._run_id, rank=self._rank, after=self._after, limit=PAGE)
             for item in page["items"]:
@@ -64,12 +63,14 @@ def logs(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
 def found(client: Client, arguments: argparse.Namespace) -> Iterator[PrintedLine]:
     """Yield the lines that fit, oldest first, as the server finds them."""
     after: str | None = ""
+    place = f"runs/{quoted(arguments.id)}/logs"
     sought = {"label": arguments.label} if arguments.label else {"q": arguments.grep or "^", "regex": True}
     sought |= {"rank": arguments.rank, "level": arguments.level, "limit": HITS, "budget_ms": BUDGET_MS}
     while after is not None:
-        page = client.search_logs(arguments.id, **sought, after=after)
+        page = client.call("GET", f"{place}/search", answers.FoundLines, params=given({**sought, "after": after}))
         for item in page["items"]:
-            whole = client.log_line(arguments.id, item["id"]) if item.get("length") else item
+            asked = {"id": item["id"]}
+            whole = client.call("GET", f"{place}/line", answers.LogLine, params=asked) if item.get("length") else item
             # As every command prints it: where it fits the search is of that search alone.
             line = {key: one for key, one in whole.items() if key not in ("spans", "index", "labels")}
             yield _line(cast(answers.LogLine, line), arguments.rank)

@@ -90,10 +90,15 @@ def _read(name: str) -> tuple[Any, Path]:
     path = Path(name)
     if (document := spec_of_file(path)) is not None:
         return document, path.parent
+    return loaded(path), path.parent
+
+
+def loaded(path: Path, place: str = "") -> Any:
+    """Return the document in a file, which stands at that place of a document. Raises SpecError."""
     try:
-        return load_spec_file(path), path.parent
+        return load_spec_file(path)
     except OSError as error:
-        raise SpecError([Problem("", f"{name} cannot be read: {error.strerror or error}")]) from None
+        raise SpecError([Problem(place, f"{path} cannot be read: {error.strerror or error}")]) from None
 
 
 def overrides_of(pairs: list[str]) -> JsonObject:

@@ -15,7 +15,7 @@ from trainyard.contract.facts import TimeDocument
 from trainyard.formats.figures import between, duration, percent, rate, scaled, seconds
 from trainyard.grouping import grouped
 from trainyard.rest.answers import Plans
-from trainyard.rest.client import Client
+from trainyard.rest.client import Client, quoted
 
 SHOWN_S = 0.5  # a shorter part of a run's time is left out
 
@@ -75,14 +75,14 @@ def _show_cause(client: Client, run: run_answers.Run, screen: Screen) -> None:
 
 
 def checkpoints(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    found = list(client.checkpoints(arguments.id))
+    found = list(client.pages(f"runs/{quoted(arguments.id)}/checkpoints", data_answers.Checkpoint))
     titles = ("step", "state", "size", "attempt", "node", "rank", "took", "taken", "restored by")
     nothing = "No checkpoints. `checkpoint.every_steps` of the spec says how often one is taken."
     screen.listing(found, titles, _checkpoint_row, nothing, is_json=arguments.json)
 
 
 def clusters(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    found = list(client.clusters())
+    found = list(client.pages("clusters", machine_answers.Cluster))
     titles = ("name", "engine", "region", "nodes", "slots", "queued", "id")
     screen.listing(found, titles, _cluster_row, "No clusters yet.", is_json=arguments.json)
 

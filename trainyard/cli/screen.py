@@ -54,7 +54,6 @@ class Screen:
         self._write(self.err, text, "red")
 
     def json(self, document: Any) -> None:
-        """Print ``document`` as JSON, indented for people."""
         print(json.dumps(document, indent=2 if self.is_terminal else None, ensure_ascii=not self.is_terminal))
 
     def listing(
@@ -105,7 +104,6 @@ def figure(value: object) -> str:
 
 
 def size(num_bytes: int | None) -> str:
-    """Return a number of bytes with its unit."""
     return "" if num_bytes is None else figures.size(num_bytes)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from trainyard.cli.launching import overrides_of, read_spec, send_code
+from trainyard.cli.launching import loaded, overrides_of, read_spec, send_code
 from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span, speaks_json
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.answers.runs import Run
@@ -26,7 +26,7 @@ from trainyard.interchange.warm_start import warm_start
 from trainyard.rest.answers import Named
 from trainyard.rest.client import SUBMIT_S, Client, quoted
 from trainyard.rest.connection import ApiError
-from trainyard.spec import Problem, ScriptSpec, SpecError, load_spec_file, merge, parse_spec
+from trainyard.spec import Problem, ScriptSpec, SpecError, merge, parse_spec
 from trainyard.spec.document import parse_document
 from trainyard.spec.sweeps import first_point, parse_sweep, trial_document
 
@@ -106,18 +106,11 @@ def _document(name: str) -> tuple[JsonObject, Path]:
     if name == "-":
         document, folder = parse_document(sys.stdin.read(), "the standard input"), Path()
     else:
-        path = Path(name)
-        try:
-            document, folder = load_spec_file(path), path.parent
-        except OSError as error:
-            raise SpecError([Problem("", f"{name} cannot be read: {error.strerror or error}")]) from None
+        document, folder = loaded(Path(name)), Path(name).parent
     if isinstance(document, dict) and set(document) == {"sweep"}:
         document = document["sweep"]
     if isinstance(document, dict) and isinstance(base := document.get("base"), str):
-        try:
-            document, folder = {**document, "base": load_spec_file(folder / base)}, (folder / base).parent
-        except OSError as error:
-            raise SpecError([Problem("base", f"{base} cannot be read: {error.strerror or error}")]) from None
+        document, folder = {**document, "base": loaded(folder / base, "base")}, (folder / base).parent
     parse_sweep(document)
     found: JsonObject = document
     return found, folder
@@ -201,7 +194,8 @@ def _show_scaling(found: sweep_answers.Scaling | None, screen: Screen) -> None:
 
 
 def sweeps(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    found = list(itertools.islice(client.sweeps(project=arguments.project), 200))
+    pages = client.pages("sweeps", sweep_answers.SweepItem, project=arguments.project)
+    found = list(itertools.islice(pages, 200))
     titles = ("id", "name", "status", "trials", "best", "project", "created")
     nothing = "No sweeps. Start one with `trainyard sweep FILE`."
     screen.listing(found, titles, _row, nothing, is_json=arguments.json)

@@ -30,7 +30,6 @@ class Gathering:
         return self._groups[(name,), labels]
 
     def point(self, name: str, step: int, time: float, value: float, labels: Labels = ()) -> None:
-        """Add a number."""
         self.rows(name, labels).add(step, time, (value,))
 
     def media(self, name: str, step: int, time: float, media: Media, labels: Labels = ()) -> None:
@@ -58,7 +57,6 @@ class Gathering:
             self._others.append(record)
 
     def line(self, stream: Stream, at: float, text: str) -> None:
-        """Add a line of the log."""
         last = self._others[-1] if self._others else None
         line = (at, text[:MAX_LINE].encode("utf-8", "replace").decode())
         if isinstance(last, Logs) and last.stream == stream and self._num_chars < MAX_LINES:

@@ -41,8 +41,6 @@ class SourceFile(Protocol):
 
 @dataclass(frozen=True)
 class ForeignRun:
-    """A run as another tool has it."""
-
     id: str  # what makes it the same run when it comes again
     name: str
     origin: str  # such as a folder, for people

@@ -13,23 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
+from trainyard.contract import records
 from trainyard.contract.base import WireStruct
-from trainyard.contract.records import (
-    MAX_BINS,
-    MAX_COLUMN,
-    MAX_COLUMNS,
-    MAX_ROWS,
-    AudioMeta,
-    Cell,
-    HistogramMeta,
-    ImageMeta,
-    MediaKind,
-    TableMeta,
-    TextFormat,
-    TextMeta,
-    VideoMeta,
-    encode_record,
-)
 from trainyard.formats import arrays, sounds
 from trainyard.formats.arrays import as_bytes, as_samples, copied, is_tensor, numpy_or_none, pixels_first, samples_first
 from trainyard.formats.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, png, size_of, video_format_of
@@ -39,7 +24,7 @@ MAX_CAPTION = 2_000  # characters
 MAX_CELL = 10_000  # characters
 CELL_BYTES = 16  # about what one takes in memory
 COPY_BYTES = 16 * 1024 * 1024  # of values; more are counted at once, and not copied first
-TEXT_FORMATS: tuple[TextFormat, ...] = get_args(TextFormat)
+TEXT_FORMATS: tuple[records.TextFormat, ...] = get_args(records.TextFormat)
 
 Encoded = tuple[WireStruct, bytes]
 
@@ -47,7 +32,7 @@ Encoded = tuple[WireStruct, bytes]
 class Media:
     """One thing to log at a step."""
 
-    kind: MediaKind
+    kind: records.MediaKind
     problem = ""  # why it cannot be logged
     num_bytes = 0  # about what it holds in memory until it is encoded
     advice = ""  # how one that is too large gets smaller
@@ -87,7 +72,7 @@ class Image(Media):
             raise ValueError("these bytes are no PNG, JPEG, WebP or GIF")
         if max(size) > MAX_SIDE or size[0] * size[1] > MAX_PIXELS:
             raise ValueError(f"{size[0]} x {size[1]} pixels are too many to be shown")
-        return ImageMeta(caption=self._caption, width=size[0], height=size[1], format=found), data
+        return records.ImageMeta(caption=self._caption, width=size[0], height=size[1], format=found), data
 
     def _take(self, data: Any, form: str | None) -> None:
         if form is not None and form not in FORMATS:
@@ -151,7 +136,7 @@ class Audio(Media):
 
     def encode(self, room_bytes: int) -> Encoded:
         data = self._make()
-        return AudioMeta(caption=self._caption, **sounds.head_of(data)._asdict(), format=sounds.WAV), data
+        return records.AudioMeta(caption=self._caption, **sounds.head_of(data)._asdict(), format=sounds.WAV), data
 
     def _take(self, data: Any, sample_rate: int | None) -> None:
         if isinstance(data, str | os.PathLike):
@@ -175,7 +160,7 @@ class Video(Media):
     GIF by Pillow. They are an array or tensor of T x H x W x C or T x C x H x W, each as an ``Image`` has its pixels;
     ``channels_first`` says which, where both can be meant."""
 
-    kind: MediaKind = "video"
+    kind: records.MediaKind = "video"
     advice = "cut it, or scale it down"
 
     def __init__(self, data: Any, fps: float = 4, caption: str = "", channels_first: bool | None = None) -> None:
@@ -186,9 +171,9 @@ class Video(Media):
     def encode(self, room_bytes: int) -> Encoded:
         data = self._make()
         if self.kind == "video":
-            return VideoMeta(caption=self._caption, format=video_format_of(data)), data
+            return records.VideoMeta(caption=self._caption, format=video_format_of(data)), data
         width, height = size_of(data) or (0, 0)
-        return ImageMeta(caption=self._caption, width=width, height=height, format="gif"), data
+        return records.ImageMeta(caption=self._caption, width=width, height=height, format="gif"), data
 
     def _take(self, data: Any, fps: float, channels_first: bool | None) -> None:
         found = _file(Path(data)) if isinstance(data, str | os.PathLike) else data
@@ -237,20 +222,20 @@ class Histogram(Media):
     def encode(self, room_bytes: int) -> Encoded:
         assert self._make is not None, "what has a problem is not encoded"
         found = self._make()
-        meta = HistogramMeta(len(found.counts), found.num_not_finite or None)
+        meta = records.HistogramMeta(len(found.counts), found.num_not_finite or None)
         return meta, found.edges.tobytes() + found.counts.tobytes()
 
     def _take_counts(self, values: Any, counts: Any, edges: Any) -> None:
         if values is not None or counts is None or edges is None:
             raise ValueError("it takes values, or counts and edges")
         found = arrays.given(_listed(edges), _listed(counts))
-        if len(found.counts) > MAX_BINS:
-            raise ValueError(f"{len(found.counts):,} bins are more than {MAX_BINS:,}")
+        if len(found.counts) > records.MAX_BINS:
+            raise ValueError(f"{len(found.counts):,} bins are more than {records.MAX_BINS:,}")
         self._keep(found)
 
     def _take(self, values: Any, bins: Any) -> None:
-        if type(bins) is not int or not 0 < bins <= MAX_BINS:
-            raise ValueError(f"bins is {bins!r:.60}, and a whole number from 1 to {MAX_BINS:,} is")
+        if type(bins) is not int or not 0 < bins <= records.MAX_BINS:
+            raise ValueError(f"bins is {bins!r:.60}, and a whole number from 1 to {records.MAX_BINS:,} is")
         if numpy_or_none() is None:
             own = values = [float(value) for value in _listed(values)]
             size = 8 * len(own)
@@ -275,12 +260,12 @@ class Text(Media):
 
     kind = "text"
 
-    def __init__(self, text: str, format: TextFormat = "plain") -> None:
+    def __init__(self, text: str, format: records.TextFormat = "plain") -> None:
         self._data, self._format = b"", format
         self._try(self._take, text)
 
     def encode(self, room_bytes: int) -> Encoded:
-        return TextMeta(chars=len(self._data.decode()), format=self._format), self._data
+        return records.TextMeta(chars=len(self._data.decode()), format=self._format), self._data
 
     def _take(self, text: Any) -> None:
         if self._format not in TEXT_FORMATS:
@@ -317,34 +302,34 @@ class Table(Media):
         self._try(self._take, columns, rows)
 
     def encode(self, room_bytes: int) -> Encoded:
-        rows: list[list[Cell]] = [[_cell(cell) for cell in row] for row in self._rows]
-        meta = TableMeta(self._columns, len(rows), self._num_rows, self._num_columns)
-        room = room_bytes - len(encode_record(meta)) - 32
-        while len(data := encode_record(rows)) > room and rows:
+        rows: list[list[records.Cell]] = [[_cell(cell) for cell in row] for row in self._rows]
+        meta = records.TableMeta(self._columns, len(rows), self._num_rows, self._num_columns)
+        room = room_bytes - len(records.encode_record(meta)) - 32
+        while len(data := records.encode_record(rows)) > room and rows:
             del rows[int(len(rows) * max(0, room) / len(data) * 0.95) :]
             num_rows = len(self._rows) if self._num_rows is None else self._num_rows
-            meta = TableMeta(self._columns, len(rows), num_rows, self._num_columns)
+            meta = records.TableMeta(self._columns, len(rows), num_rows, self._num_columns)
         if self._rows and not rows:
             raise ValueError("not one row fits into a record, which has 1 MiB")
         return meta, data
 
     def _take(self, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-        names = [_short(name, MAX_COLUMN) for name in columns]
+        names = [_short(name, records.MAX_COLUMN) for name in columns]
         num_rows = least = 0  # a record has no room for more than so many cells and characters
-        for row in islice(rows, MAX_ROWS + 1):
+        for row in islice(rows, records.MAX_ROWS + 1):
             num_rows += 1
-            if num_rows > MAX_ROWS or least > MAX_FILE_BYTES:
+            if num_rows > records.MAX_ROWS or least > MAX_FILE_BYTES:
                 break
             cells = list(row)
             if len(cells) != len(names):
                 raise ValueError(f"row {num_rows} has {len(cells)} cells, and there are {len(names)} columns")
-            self._rows.append([_cut(cell) for cell in cells[:MAX_COLUMNS]])
+            self._rows.append([_cut(cell) for cell in cells[: records.MAX_COLUMNS]])
             least += len(self._rows[-1]) + sum(len(cell) for cell in self._rows[-1] if type(cell) is str)
         if num_rows > len(self._rows):
             self._num_rows = len(rows) if isinstance(rows, Sized) else num_rows
-        if len(names) > MAX_COLUMNS:
+        if len(names) > records.MAX_COLUMNS:
             self._num_columns = len(names)
-        self._columns = names[:MAX_COLUMNS]
+        self._columns = names[: records.MAX_COLUMNS]
         self.num_bytes = CELL_BYTES * least
 
 
@@ -373,7 +358,7 @@ def _listed(values: Any) -> list[Any]:
     return list(copied(values).reshape(-1)) if hasattr(values, "shape") else list(values)
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: Any) -> records.Cell:
     plain = value.item() if callable(getattr(value, "item", None)) else value
     if plain is None or isinstance(plain, bool | float):
         return plain

@@ -278,7 +278,6 @@ def place_ranks(nodes: tuple[NodeFacts, ...], num_nodes: int, processes: int) ->
     """
     if not nodes:
         raise ValueError("there is no node to plan for")
-    taken = list(nodes[:num_nodes])
-    for index in range(len(taken), num_nodes):
-        taken.append(replace(nodes[-1], name=f"{nodes[-1].name} {index}"))  # another machine, unless it names its host
-    return Places(tuple(node for node in taken for _ in range(processes)))
+    last = nodes[-1]  # what is like it is another machine, unless it names its host
+    more = (replace(last, name=f"{last.name} {index}") for index in range(len(nodes), num_nodes))
+    return Places(tuple(node for node in (*nodes[:num_nodes], *more) for _ in range(processes)))

@@ -55,7 +55,7 @@ class Api:
 
     def projects(self) -> list[str]:
         """Return the names of the projects."""
-        return [one["name"] for one in self._client.projects()]
+        return [one["name"] for one in self._client.pages("projects", answers.Named)]
 
 
 @dataclass
@@ -177,7 +177,7 @@ def _table(client: Client, runs: Sequence[str], names: Sequence[str] | str, form
     parts = [
         table
         for first in range(0, max(1, len(runs)), RUNS_AT_ONCE)
-        for table in _tables(client.series_arrow(runs[first : first + RUNS_AT_ONCE], name=wanted))
+        for table in _tables(client.whole("series.arrow", name=wanted, run=list(runs[first : first + RUNS_AT_ONCE])))
     ]
     whole = pa.concat_tables(parts, promote_options="default") if parts else pa.table({name: [] for name in INDEX})
     table = whole if is_many else whole.drop_columns("run")

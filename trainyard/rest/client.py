@@ -1,7 +1,7 @@
 """Trainyard's REST API from Python: a method for each verb that several places ask for; who has one to itself asks by
 ``call`` and ``pages``. What comes back is checked against its type in ``answers`` or the contract's."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -44,7 +44,6 @@ class Client(Connection):
         return self.call("GET", f"runs/{quoted(run)}", run_answers.Run)
 
     def run_document(self, run: str) -> run_answers.RunDocument:
-        """Return all of a run."""
         return self.call("GET", f"runs/{quoted(run)}", run_answers.RunDocument)
 
     def run_documents(self, **filters: QueryValue) -> Iterator[run_answers.RunDocument]:
@@ -62,9 +61,6 @@ class Client(Connection):
 
     def start_sweep(self, sweep: JsonObject) -> sweep_answers.Sweep:
         return self.call("POST", "sweeps", sweep_answers.Sweep, json=sweep, timeout=SUBMIT_S)
-
-    def sweeps(self, **filters: QueryValue) -> Iterator[sweep_answers.SweepItem]:
-        return self.pages("sweeps", sweep_answers.SweepItem, **filters)
 
     def sweep(self, sweep: str) -> sweep_answers.Sweep:
         return self.call("GET", f"sweeps/{quoted(sweep)}", sweep_answers.Sweep)
@@ -103,25 +99,11 @@ class Client(Connection):
         """Yield every point as CSV, as ``texts`` does."""
         return self.texts(f"runs/{quoted(run)}/series.csv", **query)
 
-    def series_arrow(self, runs: Sequence[str], **query: QueryValue) -> bytes:
-        """Return every point of at most 100 runs as an Arrow IPC stream, a row for each stretch of a series."""
-        return self.whole("series.arrow", **query, run=list(runs))
-
     def attempts(self, run: str) -> Iterator[answers.Attempt]:
         return self.pages(f"runs/{quoted(run)}/attempts", answers.Attempt)
 
-    def checkpoints(self, run: str) -> Iterator[people_answers.Checkpoint]:
-        return self.pages(f"runs/{quoted(run)}/checkpoints", people_answers.Checkpoint)
-
     def logs(self, run: str, **query: QueryValue) -> answers.LogPage:
         return self.call("GET", f"runs/{quoted(run)}/logs", answers.LogPage, params=given(query))
-
-    def search_logs(self, run: str, **query: QueryValue) -> answers.FoundLines:
-        return self.call("GET", f"runs/{quoted(run)}/logs/search", answers.FoundLines, params=given(query))
-
-    def log_line(self, run: str, line: str) -> answers.LogLine:
-        """Return one line, whole."""
-        return self.call("GET", f"runs/{quoted(run)}/logs/line", answers.LogLine, params={"id": line})
 
     # Data by name
 
@@ -131,19 +113,13 @@ class Client(Connection):
     def dataset(self, dataset: str) -> answers.DatasetWithFacts:
         return self.call("GET", f"datasets/{quoted(dataset)}", answers.DatasetWithFacts)
 
-    # Clusters and nodes
-
-    def clusters(self) -> Iterator[machine_answers.Cluster]:
-        return self.pages("clusters", machine_answers.Cluster)
+    # Nodes and tokens
 
     def nodes(self, **filters: QueryValue) -> Iterator[machine_answers.Node]:
         return self.pages("nodes", machine_answers.Node, **filters)
 
     def create_token(self, name: str, expires_at: str | None = None) -> answers.NewToken:
         return self.call("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})
-
-    def projects(self) -> Iterator[answers.Named]:
-        return self.pages("projects", answers.Named)
 
 
 def quoted(text: str) -> str:

@@ -48,8 +48,6 @@ class Stuck(RuntimeError):
 
 @dataclass(frozen=True)
 class LocalSpool:
-    """The files of one process."""
-
     folder: Path
     producer: str
     begin: Begin
@@ -155,8 +153,6 @@ class LocalRun:
 
 
 class Sent(NamedTuple):
-    """Result of sending one local run."""
-
     local_id: str
     run: run_answers.Run
     num_frames: int

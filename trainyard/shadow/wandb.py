@@ -38,7 +38,7 @@ def follow(module: Any) -> None:
     for run in classes:
         run.log = followed(run.log)
         after(run, "finish", end)
-        after(run, "__exit__", end_block)
+        after(run, "__exit__", lambda _, run, kind=None, *__, **___: end(None, run, int(kind is not None)))
         for name in TOLD.split():
             after(run, name, lambda _, run, *given, name=name, **told: tell(run, name, *given, **told))
     for name in ("update", "setdefaults", "__setitem__", "__setattr__"):
@@ -127,10 +127,6 @@ def end(_: Any, run: Any, exit_code: int | None = None, *__: Any, **___: Any) ->
     mirror.flush(0)
     mirror.twin.own.describe(tags=run.tags or (), notes=run.notes)
     shadow.end(exit_code or 0)
-
-
-def end_block(_: Any, run: Any, kind: Any = None, *__: Any, **___: Any) -> None:
-    end(None, run, 0 if kind is None else 1)
 
 
 def tell(run: Any, name: str, *given: Any, **told: Any) -> None:

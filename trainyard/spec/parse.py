@@ -69,7 +69,6 @@ def read_spec(document: SpecDocument) -> Spec:
 
 
 def json_schema() -> JsonObject:
-    """Return the JSON Schema of a spec."""
     schema: JsonObject = TypeAdapter(Union[*KINDS.values()]).json_schema()  # type: ignore[arg-type]  # made of values
     return schema
 

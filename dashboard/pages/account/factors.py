@@ -57,8 +57,6 @@ class Unreadable(Refused):
 
 @dataclass(frozen=True)
 class Factor:
-    """A second factor that a person has set up."""
-
     id: int
     name: str
     created_at: datetime

@@ -203,7 +203,6 @@ def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
 
 @page(get=PUBLIC)
 def metadata(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """Show a SAML provider the metadata of this site."""
     provider = known_provider(provider_id, "saml")
     document = saml.metadata_of(provider, back=_back(provider), metadata=_metadata(provider))
     return HttpResponse(document, content_type="application/samlmetadata+xml")

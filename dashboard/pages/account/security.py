@@ -108,7 +108,6 @@ def forget_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
 
 
 def device_of(agent: str) -> str:
-    """Name a browser and its system in words."""
     browser, system = (next((name for sign, name in signs if sign in agent), "") for signs in AGENTS)
     words = f"{browser} on {system}" if browser and system else browser or system
     return words or re.sub(r"[^\w ./-]", "", agent)[:40] or "a browser"

@@ -257,7 +257,6 @@ def enter(request: HttpRequest, user: User, after: str, method: str, *, is_enoug
 
 
 def admit(request: HttpRequest, user: User, after: str, method: str) -> HttpResponse:
-    """Begin the session."""
     begin(request, user, method)
     response = redirect(after)
     remember(request, response, user.username)
@@ -297,7 +296,6 @@ def waiting(request: HttpRequest) -> tuple[User, SecondFactorPending] | None:
 
 
 def sign_in_context(**context: object) -> dict[str, object]:
-    """Return what the page of the sign-in shows besides."""
     providers = [(one.id, one.name) for one in settings.SIGN_IN.providers]
     return {"providers": providers, "has_provider": bool(providers), **context}
 

@@ -97,7 +97,6 @@ class TokenView(NamedTuple):
 
 
 def token_view(token: Token, now: datetime) -> TokenView:
-    """Describe a token for a list."""
     words = [] if token.scopes is None else [", ".join(token.scopes)]
     if token.project_ids is not None:
         names = Project.objects.filter(pk__in=token.project_ids).values_list("name", flat=True)
@@ -210,6 +209,5 @@ def _show_other(request: HttpRequest, found: User, *, problem: str = "", status:
 
 
 def _about(user: User, problem: str) -> dict[str, Any]:
-    """Return what both pages show."""
     exports, why_not = PersonalExport.objects.filter(user=user), actions.why_not_erased(user)
     return {"exports": exports, "why_not": why_not, "num_runs": user.runs.count(), "problem": problem}

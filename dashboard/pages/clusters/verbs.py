@@ -35,8 +35,6 @@ NUMBERS = ("spares", "half_life_days", "spared_minutes", "idle_below", "idle_min
 
 
 class Values(NamedTuple):
-    """Values of the form's fields."""
-
     name: str
     region: str
     labels: str  # one NAME=VALUE a line

@@ -30,16 +30,7 @@ from runs.models.indexes import first_rows
 from runs.placing.queue import QueuedRun, queue_of, waiting_runs
 from runs.presenting.server_state import contact_time, num_ready
 from runs.records.time_use.sums import time_of_all
-from runs.rights.access import (
-    Permission,
-    Someone,
-    can_manage_cluster,
-    can_manage_clusters,
-    can_run_on,
-    nodes_of,
-    visible_clusters,
-    visible_runs,
-)
+from runs.rights import access
 from runs.rights.access.operations import lists
 from runs.serving.certificates import Certificate, Served, Unreadable, served
 from trainyard.contract.limits import CONTACT_LOST_S
@@ -54,8 +45,6 @@ MAX_QUEUE = 5
 
 @dataclass(frozen=True)
 class ClusterView:
-    """A cluster as its card shows it."""
-
     cluster: Cluster
     boxes: Sequence[NodeBox]
     num_away: int
@@ -74,17 +63,17 @@ class ClusterView:
     may_check: bool
 
 
-@page(get=lists(Permission.CLUSTERS_READ))
+@page(get=lists(access.Permission.CLUSTERS_READ))
 def clusters(request: HttpRequest) -> HttpResponse:
     if request.GET.get("view") == "table":
         return table(request)
     now = timezone.now()
-    shown = list(visible_clusters(request.user))
-    boxes = grouped((box.node.cluster_id, box) for box in boxes_of(request.user, list(nodes_of(shown)), now))
+    shown = list(access.visible_clusters(request.user))
+    boxes = grouped((box.node.cluster_id, box) for box in boxes_of(request.user, list(access.nodes_of(shown)), now))
     found = [describe(request.user, cluster, boxes.get(cluster.pk, ()), now) for cluster in shown]
     context = {
         "clusters": sorted(found, key=lambda one: not one.boxes),  # those without nodes last
-        "may_manage": can_manage_clusters(request.user),
+        "may_manage": access.can_manage_clusters(request.user),
         "tls": tls_view(),
     }
     return show(request, "nodes/clusters.html", context, fragments={"clusters": "nodes/_clusters.html"})
@@ -106,7 +95,7 @@ def tls_view() -> TlsView:
     return TlsView(found, found.authorities[0] if found and found.authorities else None)
 
 
-def describe(user: Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: datetime) -> ClusterView:
+def describe(user: access.Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: datetime) -> ClusterView:
     nodes = [box.node for box in boxes]
     usable = [box for box in boxes if not box.is_away and not box.node.is_draining]
     return ClusterView(
@@ -122,10 +111,10 @@ def describe(user: Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: dat
         num_waiting=waiting_runs(cluster).count(),
         machines=machines_view(user, cluster),
         num_ready_spares=num_ready(box.node for box in boxes if not box.is_away),
-        time=time_view(time_of_all(visible_runs(user).filter(cluster=cluster), now), "Where the time went"),
+        time=time_view(time_of_all(access.visible_runs(user).filter(cluster=cluster), now), "Where the time went"),
         checks=check_table(checks_together(checked_nodes(nodes, contact_time(now)))),
         preflight=cluster.preflights.filter(why=Preflight.Why.ASKED).first(),
-        may_check=bool(nodes) and can_run_on(user, cluster),
+        may_check=bool(nodes) and access.can_run_on(user, cluster),
     )
 
 
@@ -153,7 +142,7 @@ class MachinesView(NamedTuple):
     asked_at: datetime | None = None  # the last of them
 
 
-def machines_view(user: Someone, cluster: Cluster) -> MachinesView | None:
+def machines_view(user: access.Someone, cluster: Cluster) -> MachinesView | None:
     """Return None for a cluster whose nodes stay."""
     engine = allocating_engine(cluster.engine)
     if engine is None:
@@ -161,7 +150,7 @@ def machines_view(user: Someone, cluster: Cluster) -> MachinesView | None:
     offers = engine.offers(cluster)
     rows = Allocation.objects.filter(attempt__run__cluster=cluster).exclude(state=Allocation.State.OVER)
     allocations = first_rows(rows.select_related("attempt").order_by("created_at", "pk"), MAX_JOBS)
-    seen = visible_runs(user).in_bulk([one.attempt.run_id for one in allocations])
+    seen = access.visible_runs(user).in_bulk([one.attempt.run_id for one in allocations])
     lines = [_line(one, seen.get(one.attempt.run_id)) for one in allocations]
     unused = Node.objects.filter(cluster=cluster, kind=Node.Kind.OFFERED, removed_at=None, placements=None)
     num_free = unused.aggregate(total=Sum("slots"))["total"] or 0
@@ -231,13 +220,13 @@ def table(request: HttpRequest) -> HttpResponse:
     sheet = Sheet(request, "Nodes", "node", KINDS, Sort("name", False), kept={"view": "table"})
     seen = contact_time(now) - timedelta(seconds=CONTACT_LOST_S)
     state = Case(When(seen_at__gte=seen, is_draining=False, then=2), When(seen_at__gte=seen, then=1), default=0)
-    found = nodes_of(visible_clusters(request.user)).annotate(state=state, num_held=Count("held_slots"))
+    found = access.nodes_of(access.visible_clusters(request.user)).annotate(state=state, num_held=Count("held_slots"))
     found = found.filter(Q(name__icontains=sheet.words) | Q(cluster__name__icontains=sheet.words))
 
     def rows_of(keys: Sequence[str]) -> list[tuple[GridRow, NodeBox]]:
         nodes = Node.objects.filter(pk__in=keys).select_related("cluster").in_bulk()
         boxes = boxes_of(request.user, [nodes[key] for key in keys if key in nodes], now)
-        mine = {one for one in {box.node.cluster for box in boxes} if can_manage_cluster(request.user, one)}
+        mine = {one for one in {box.node.cluster for box in boxes} if access.can_manage_cluster(request.user, one)}
         return [(_row(box.node, may_act=box.node.cluster in mine), box) for box in boxes]
 
     keys = found.order_by(*sheet.order, "pk").values_list("pk", flat=True)

@@ -76,7 +76,6 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def _side(request: HttpRequest, side: str) -> HttpResponse:
-    """Draw one part of the first named runs side by side."""
     runs = compared_runs(request.user, asked_of(request.GET))[0][:MOST]
     found = SIDES[side](runs, request.GET.dict()) if len(runs) > 1 else {"too_few": True}
     return show(request, "runs/_compare_side.html", {"side": side, "runs": runs, **found})
@@ -140,8 +139,6 @@ class RunColumns(TypedDict):
 
 
 class Compared(NamedTuple):
-    """Runs with what plots over them are of."""
-
     runs: list[Run]
     fields: dict[str, Fields]
     differ: list[str]

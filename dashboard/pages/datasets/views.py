@@ -46,8 +46,6 @@ ADD_COMMAND = "trainyard dataset add trees --source csv --location /data/trees.c
 
 
 class Line(NamedTuple):
-    """A dataset as its row shows it."""
-
     dataset: Dataset
     num_runs: int
 

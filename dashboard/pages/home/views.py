@@ -184,8 +184,6 @@ SEVERITY = ("red", "rust", "amber", "grey")
 
 
 class Machines(NamedTuple):
-    """A cluster with its nodes."""
-
     cluster: Cluster
     nodes: Sequence[Node]
 

@@ -150,8 +150,6 @@ class Rank(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A node in the drawing."""
-
     name: str
     ranks: list[Rank]
     num_hidden: int

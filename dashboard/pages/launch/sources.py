@@ -1,9 +1,8 @@
 """Sources of a launch: an example, a job, a run, a checkpoint. And the code that a script of it needs."""
 
 import logging
-from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
@@ -13,7 +12,7 @@ from runs.models import Dataset, Job, Node, Run
 from runs.models.indexes import is_none
 from runs.rights.access import NotFound, Someone, get_dataset, get_job, get_run, get_sweep, visible_jobs, visible_runs
 from trainyard import bundle
-from trainyard.contract.base import JsonObject, SpecDocument
+from trainyard.contract.base import JsonObject
 from trainyard.spec import SpecError, is_own_code, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document
 from trainyard.spec.sweeps import parse_sweep
@@ -24,7 +23,6 @@ OWN = "example:"  # before an example's name, in place of a digest: the folder t
 NUM_LISTED = 8
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class FormSource(NamedTuple):
@@ -71,11 +69,9 @@ def find(user: Someone, key: str) -> FormSource:
         return start._replace(key=key, label=label, document=document, base=start.document)
     if kind == "measure":
         return FormSource(key, "a benchmark", _benchmark(name))
-    if kind == "example" and name in examples():
-        return FormSource(key, f"example {name}", examples()[name])
-    if kind == "example" and name in sweep_examples():
-        shipped = sweep_examples()[name]
-        return FormSource(key, f"example {name}", {**shipped["base"], "name": name}, sweep=shipped)
+    if kind == "example" and name in shipped():
+        document, of_sweep = shipped()[name]
+        return FormSource(key, f"example {name}", examples().get(name, document), sweep=of_sweep)
     raise NotFound(f"There is nothing called {key!r} to start from.")
 
 
@@ -106,7 +102,7 @@ def _with_dataset(dataset: Dataset) -> JsonObject:
     """An example of the recipe that reads such data, with this in place of its own, on no more nodes than there are."""
     recipe = recipe_of(dataset.source, dataset.options)
     found = (one for one in examples().values() if one["task"].get("recipe") == recipe)
-    document: JsonObject = next(found, SpecDocument({"task": {"recipe": recipe}}))
+    document: JsonObject = next(found, {"task": {"recipe": recipe}})
     data = {**dataset.options, "dataset": dataset.name, "source": dataset.source}
     asked = document.get("resources", {}).get("nodes", 1)
     least = asked["min"] if isinstance(asked, dict) else asked
@@ -129,10 +125,7 @@ def next_name(run: Run) -> str:
 
 def read_yaml(text: str) -> tuple[JsonObject, JsonObject | None]:
     """Return the spec that is written there, and the sweep over it where it is one. Raises SpecError."""
-    document = parse_document(text, "the YAML")
-    if found := _sweep_in(document):
-        return {**found["base"], "name": found["name"]}, found
-    return parse_spec(document).resolved(), None
+    return _read(parse_document(text, "the YAML"))
 
 
 def _steps_behind(step: str, document: JsonObject) -> int:
@@ -146,63 +139,46 @@ def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
     started_here = visible_runs(user).filter(is_none("local_id"))
     jobs = visible_jobs(user).newest().values_list("pk", "name", "version")[:NUM_LISTED]
     return {
-        "Sweeps": [(f"example:{name}", name) for name in sweep_examples()],
+        "Sweeps": [(f"example:{name}", name) for name, (_, sweep) in shipped().items() if sweep],
         "Examples": [(f"example:{name}", name) for name in examples()],
         "Jobs": [(f"job:{pk}", f"{name} v{version}") for pk, name, version in jobs],
         "Runs": [(f"run:{pk}", name) for pk, name in started_here.values_list("pk", "name")[:NUM_LISTED]],
     }
 
 
+def examples() -> dict[str, JsonObject]:
+    """The shipped specs by name. A script's code is named as the example's own."""
+    specs = {name: spec for name, (spec, sweep) in shipped().items() if sweep is None}
+    own = {name: merge(spec, {"task.code": OWN + name}) for name, spec in specs.items() if is_own_code(spec["task"])}
+    return specs | own
+
+
 @cache
-def examples() -> dict[str, SpecDocument]:
-    """The shipped specs by name, the first one first. A script's code is named as the example's own."""
+def shipped() -> dict[str, tuple[JsonObject, JsonObject | None]]:
+    """The shipped specs by name, the first one first, and with each the sweep over it where it is one."""
     found = {}
-    for document in _read(_spec_in):
-        if is_own_code(document["task"]):
-            document["task"]["code"] = OWN + document["name"]
-        found[document["name"]] = document
+    for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: (path.stem != FIRST, path.stem)):
+        try:
+            spec, sweep = _read(load_spec_file(path))
+        except (SpecError, OSError) as error:  # one that somebody broke takes no other, and not the page, with it
+            logger.error("the example %s is left out: %s", path, error)
+        else:
+            found[spec["name"]] = spec, sweep
     return found
 
 
-@cache
-def sweep_examples() -> dict[str, JsonObject]:
-    """The shipped sweeps by name, each with its base filled in."""
-    return {sweep["name"]: sweep for sweep in _read(_sweep_in)}
-
-
-def _spec_in(document: Any) -> SpecDocument | None:
-    return None if is_sweep(document) else parse_spec(document).resolved()
-
-
-def _sweep_in(document: Any) -> JsonObject | None:
-    if not is_sweep(document):
-        return None
+def _read(document: Any) -> tuple[JsonObject, JsonObject | None]:
+    if not (isinstance(document, dict) and "sweep" in document):  # a sweep is started by its own command
+        return parse_spec(document).resolved(), None
     sweep = parse_sweep(document["sweep"]).as_document()
-    return {**sweep, "base": parse_spec(sweep["base"]).resolved()}
-
-
-def _read(parse: Callable[[Any], T | None]) -> Iterator[T]:
-    """Yield what ``parse`` makes of each shipped file, without None."""
-    for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: (path.stem != FIRST, path.stem)):
-        try:
-            found = parse(load_spec_file(path))
-        except (SpecError, OSError) as error:  # one that somebody broke takes no other, and not the page, with it
-            logger.error("the example %s is left out: %s", path, error)
-            continue
-        if found is not None:
-            yield found
-
-
-def is_sweep(document: object) -> bool:
-    """Return whether the file is of a sweep: it is started by its own command."""
-    return isinstance(document, dict) and "sweep" in document
+    base = parse_spec(sweep["base"]).resolved()
+    return {**base, "name": sweep["name"]}, {**sweep, "base": base}
 
 
 @cache
 def own_code(name: str) -> tuple[bytes, str, list[str]]:
     """The packed folder of the example. Raises NotFound where no example of that name brings code."""
-    for document in _read(_spec_in):
-        task = document["task"]
-        if document["name"] == name and is_own_code(task):
-            return bundle.pack(FOLDER / task["code"])
+    spec, sweep = shipped().get(name, (None, None))
+    if spec and not sweep and is_own_code(spec["task"]):
+        return bundle.pack(FOLDER / spec["task"]["code"])
     raise NotFound(f"There is no example {name!r} that brings code.")

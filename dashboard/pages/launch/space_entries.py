@@ -37,7 +37,6 @@ class SpaceEntry(NamedTuple):
 
 
 def entries_of(space: Mapping[str, JsonObject]) -> list[SpaceEntry]:
-    """The rows for the space of a document."""
     return [
         SpaceEntry(
             path=path,

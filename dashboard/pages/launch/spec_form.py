@@ -84,7 +84,6 @@ class Control(NamedTuple):
 
     @property
     def chosen(self) -> list[str]:
-        """The checked ones of a group of checkboxes."""
         return _entries(self.value)
 
     @property
@@ -123,13 +122,11 @@ def typed_of(document: JsonObject) -> Typed:
 
 
 def kind_of(document: JsonObject) -> str:
-    """The kind of task that the document says."""
     task = document.get("task") or {}
     return "script" if is_own_code(task) else str(task.get("recipe"))
 
 
 def typed_in(post: Mapping[str, str]) -> Typed:
-    """The text of each field as it was sent."""
     typed = {info.path: _sent(post, info) for info in form_fields()}
     if post.get("code-source") == "git":
         typed[CODE] = _git_text(post)

@@ -115,7 +115,6 @@ def typed_in(post: QueryDict) -> SweepTyped:
 
 
 def typed_of(document: JsonObject) -> SweepTyped:
-    """The form for the document of a sweep."""
     objectives = document["objective"] if isinstance(document["objective"], list) else [document["objective"]]
     first, second = objectives[0], objectives[1] if len(objectives) > 1 else {}
     budget, sampler = document["budget"], document["sampler"]
@@ -166,7 +165,6 @@ def base_problems(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def context(typed: SweepTyped, problems: Sequence[Problem]) -> dict[str, object]:
-    """Return what the template draws of the sweep."""
     main, advanced = (controls_of(fields, typed.texts, problems) for fields in (MAIN, ADVANCED))
     rows = [{**one._asdict(), "problem": _problem_of(one.path, problems)} for one in typed.entries]
     return {

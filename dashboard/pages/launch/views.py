@@ -13,36 +13,16 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from dashboard.pages.launch import sources as launch_sources
-from dashboard.pages.launch import sweep_form
+from dashboard.pages.launch import spec_form, sweep_form
 from dashboard.pages.launch.plan import Plan, plan, problems_in
 from dashboard.pages.launch.sources import OWN, FormSource
-from dashboard.pages.launch.spec_form import (
-    TASKS,
-    Option,
-    Typed,
-    controls_at,
-    document_of,
-    kinds,
-    problems_by_path,
-    sections,
-    typed_in,
-    typed_of,
-)
 from dashboard.pages.launch.strip import lifted_fields, said_of
 from dashboard.pages.launch.sweep_form import SweepPlan, SweepTyped
 from dashboard.pages.shared.frame import page, person, refusal, show
 from runs.actions import save_job, store_bundle, submit_run
 from runs.inputs.datasets import recipes_with
 from runs.models import Cluster, CodeBundle, Run
-from runs.rights.access import (
-    Forbidden,
-    NotFound,
-    Permission,
-    get_project,
-    projects_with,
-    visible_datasets,
-    visible_projects,
-)
+from runs.rights import access
 from runs.rights.access.operations import SIGNED_IN, thing
 from runs.sweeps.actions import start_sweep
 from trainyard import bundle
@@ -54,7 +34,7 @@ from trainyard.spec import Problem, SpecError, form_fields
 from trainyard.spec.document import line_at
 
 SMALLER = "choose a smaller folder"
-Choices = dict[str, list[Option]]  # what there is to choose from, of what a spec takes as text, by its path
+Choices = dict[str, list[spec_form.Option]]  # what there is to choose from, of what a spec takes as text, by its path
 
 NUM_BUNDLES = 20
 NUM_DATASETS = 200
@@ -71,7 +51,7 @@ class Prospect(TypedDict):
     said: dict[str, str]  # beside the fields, by place
 
 
-@page(get=SIGNED_IN, post=thing(Permission.RUNS_LAUNCH))
+@page(get=SIGNED_IN, post=thing(access.Permission.RUNS_LAUNCH))
 def launch(request: HttpRequest) -> HttpResponse:
     """Show the form; on POST launch it (or, with ``do=save``, keep it as a job), or show it with what is wrong.
 
@@ -83,7 +63,7 @@ def launch(request: HttpRequest) -> HttpResponse:
         nothing = SweepTyped(bool(request.GET.get("sweep")), [], dict(sweep_form.DEFAULTS))
         sweep = nothing if source.sweep is None else sweep_form.typed_of(source.sweep)
         return _show(request, source, _at_home(source, places), sweep, [], places=places)
-    typed, sweep = typed_in(request.POST), sweep_form.typed_in(request.POST)
+    typed, sweep = spec_form.typed_in(request.POST), sweep_form.typed_in(request.POST)
     if request.POST.get("do") == "apply":
         return _apply(request, source, typed, sweep)
     try:
@@ -95,7 +75,11 @@ def launch(request: HttpRequest) -> HttpResponse:
         if request.POST.get("do") != "launch-anyway" and _prospect(request, typed, sweep, source)["plan"].overflow:
             return _show(request, source, typed, sweep, [], status=422, must_confirm=True)
         return redirect("run", _submit(request, source, document).pk)
-    except (SpecError, NotFound, Forbidden) as error:  # said beside its field, so that nothing typed is lost
+    except (
+        SpecError,
+        access.NotFound,
+        access.Forbidden,
+    ) as error:  # said beside its field, so that nothing typed is lost
         problems = problems_in(error)
     return _show(request, source, typed, sweep, problems, status=422)
 
@@ -103,15 +87,15 @@ def launch(request: HttpRequest) -> HttpResponse:
 @page(post=SIGNED_IN)
 def preview(request: HttpRequest) -> HttpResponse:
     """The right column for what the form holds now; nothing is written."""
-    typed, sweep = typed_in(request.POST), sweep_form.typed_in(request.POST)
+    typed, sweep = spec_form.typed_in(request.POST), sweep_form.typed_in(request.POST)
     context = _prospect(request, typed, sweep, _source(request))
     return show(request, "launch/_aside.html", context)
 
 
-@page(post=thing(Permission.RUNS_LAUNCH))
+@page(post=thing(access.Permission.RUNS_LAUNCH))
 def upload_code(request: HttpRequest) -> HttpResponse:
     """Keep a folder's files as a bundle of the project, and say what it is called."""
-    project = get_project(request.user, request.POST.get("project", ""), Permission.RUNS_LAUNCH)
+    project = access.get_project(request.user, request.POST.get("project", ""), access.Permission.RUNS_LAUNCH)
     try:
         data = uploaded(request)
         if data is None:
@@ -127,15 +111,15 @@ def _source(request: HttpRequest) -> FormSource:
     first = launch_sources.FIRST_SWEEP if request.GET.get("sweep") else launch_sources.FIRST
     try:
         return launch_sources.find(request.user, key or f"example:{first}")
-    except NotFound:
+    except access.NotFound:
         if request.method == "POST":  # it was deleted while somebody typed: that is not lost
-            return FormSource("", "the defaults", {"task": {"recipe": TASKS[0]}})
+            return FormSource("", "the defaults", {"task": {"recipe": spec_form.TASKS[0]}})
         raise
 
 
-def _at_home(source: FormSource, places: Choices) -> Typed:
+def _at_home(source: FormSource, places: Choices) -> spec_form.Typed:
     """Return what the source says; of what is shipped, in a project and on a cluster that this person has."""
-    typed = typed_of(source.document)
+    typed = spec_form.typed_of(source.document)
     if source.run is not None:
         typed["name"] = launch_sources.next_name(source.run)
     if source.job is None and source.run is None:
@@ -146,7 +130,7 @@ def _at_home(source: FormSource, places: Choices) -> Typed:
     return typed
 
 
-def _apply(request: HttpRequest, source: FormSource, typed: Typed, sweep: SweepTyped) -> HttpResponse:
+def _apply(request: HttpRequest, source: FormSource, typed: spec_form.Typed, sweep: SweepTyped) -> HttpResponse:
     """Fill the form from the YAML; where that cannot be, the form stays as it was, and the YAML as it was typed."""
     text = _yaml_in(request)
     try:
@@ -157,7 +141,7 @@ def _apply(request: HttpRequest, source: FormSource, typed: Typed, sweep: SweepT
         above = "sweep." if text.startswith("sweep:") else ""
         lines = [(line_at(text, above + one.path) if one.path else 0, one) for one in error.errors]
         return _show(request, source, typed, sweep, [], status=422, yaml_problems=lines)
-    return _show(request, source, typed_of(document), sweep_form.typed_of(found) if found else sweep, [])
+    return _show(request, source, spec_form.typed_of(document), sweep_form.typed_of(found) if found else sweep, [])
 
 
 def _yaml_in(request: HttpRequest) -> str:
@@ -172,7 +156,7 @@ def _submit(request: HttpRequest, source: FormSource, document: JsonObject) -> R
     return submit_run(actor=user, document=document, parent=source.run)
 
 
-def _with_code(request: HttpRequest, typed: Typed) -> JsonObject:
+def _with_code(request: HttpRequest, typed: spec_form.Typed) -> JsonObject:
     """Store the code that came along, note its digest in ``typed``, and return the document."""
     if typed["task"] == "script":
         try:
@@ -180,17 +164,17 @@ def _with_code(request: HttpRequest, typed: Typed) -> JsonObject:
             if data is None and typed["task.code"].startswith(OWN):
                 data = launch_sources.own_code(typed["task.code"].removeprefix(OWN))[0]
             if data is not None:
-                project = get_project(request.user, typed["project"], Permission.RUNS_LAUNCH)
+                project = access.get_project(request.user, typed["project"], access.Permission.RUNS_LAUNCH)
                 typed["task.code"] = store_bundle(actor=person(request), project=project, data=data).sha256
         except (BundleError, ValueError) as error:
             raise SpecError([Problem("task.code", str(error))]) from None
-    return document_of(typed)
+    return spec_form.document_of(typed)
 
 
 def _show(
     request: HttpRequest,
     source: FormSource,
-    typed: Typed,
+    typed: spec_form.Typed,
     sweep: SweepTyped,
     problems: list[Problem],
     *,
@@ -199,7 +183,7 @@ def _show(
     places: Choices | None = None,
     yaml_problems: Sequence[tuple[int, Problem]] = (),
 ) -> HttpResponse:
-    stored = CodeBundle.objects.filter(project__in=visible_projects(request.user))
+    stored = CodeBundle.objects.filter(project__in=access.visible_projects(request.user))
     bundles = list(stored.order_by("-created_at")[:NUM_BUNDLES])
     choices = {**(places or _places(request)), **_data_and_code(request, typed, bundles)}
     is_sweep = request.POST.get("do") == "sweep"
@@ -213,29 +197,29 @@ def _show(
         "source": source,
         "offered": launch_sources.offered(request.user),
         "task": typed["task"],
-        "kinds": kinds(),
-        "strip": controls_at(lifted, typed, problems, choices),
-        "sections": [(one, said[one.key]) for one in sections(typed, problems, choices, lifted)],
+        "kinds": spec_form.kinds(),
+        "strip": spec_form.controls_at(lifted, typed, problems, choices),
+        "sections": [(one, said[one.key]) for one in spec_form.sections(typed, problems, choices, lifted)],
         "written": written if written != prospect["plan"].yaml.strip() else "",
         "yaml_problems": yaml_problems,
         "may_launch": bool(choices["project"]),
         "problems": problems or of_sweep,
         "must_confirm": must_confirm,
         "is_saving": request.POST.get("do") == "save",
-        "problem": problems_by_path(problems).get("", ""),
+        "problem": spec_form.problems_by_path(problems).get("", ""),
         "scripts": _scripts(bundles, typed["task.code"]),
     }
     return show(request, "launch/launch.html", context, status=status)
 
 
-def _prospect(request: HttpRequest, typed: Typed, sweep: SweepTyped, source: FormSource) -> Prospect:
+def _prospect(request: HttpRequest, typed: spec_form.Typed, sweep: SweepTyped, source: FormSource) -> Prospect:
     code, packed = typed["task.code"], {}
     if code.startswith(OWN):
         _, code, files = launch_sources.own_code(code.removeprefix(OWN))
         packed = {code: files}
-    document, coloured_by = document_of({**typed, "task.code": code}), request.POST.get("coloured-by", "")
+    document, coloured_by = spec_form.document_of({**typed, "task.code": code}), request.POST.get("coloured-by", "")
     found = plan(request.user, document, timezone.now(), coloured_by=coloured_by, packed=packed, source=source.key)
-    by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
+    by_path = {path: words for path, words in spec_form.problems_by_path(found.problems).items() if path}
     planned = sweep_form.sweep_plan(person(request), sweep, document, found.cost) if sweep.entries else None
     # The fields of the strip: those that the form came with, and else what this person changes.
     known, sent = {info.path for info in form_fields()}, request.POST.get("lifted", "").split()
@@ -247,40 +231,45 @@ def _prospect(request: HttpRequest, typed: Typed, sweep: SweepTyped, source: For
 def _places(request: HttpRequest) -> Choices:
     """The projects in which the person may launch, and what these may use: each cluster with the names of those that
     may."""
-    projects = dict(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", "name"))
+    projects = dict(access.projects_with(request.user, access.Permission.RUNS_LAUNCH).values_list("pk", "name"))
     lets = Cluster.projects.through.objects.filter(project__in=list(projects))
     pairs = lets.values_list("cluster__name", "project_id")
     found = grouped((cluster, projects[project]) for cluster, project in pairs)
     return {
-        "project": [Option(name, name) for name in projects.values()],
-        "cluster": [Option(name, name, projects=" ".join(sorted(found[name]))) for name in sorted(found)],
+        "project": [spec_form.Option(name, name) for name in projects.values()],
+        "cluster": [spec_form.Option(name, name, projects=" ".join(sorted(found[name]))) for name in sorted(found)],
     }
 
 
-def _data_and_code(request: HttpRequest, typed: Typed, bundles: Sequence[CodeBundle]) -> Choices:
+def _data_and_code(request: HttpRequest, typed: spec_form.Typed, bundles: Sequence[CodeBundle]) -> Choices:
     code = typed["task.code"]
-    own = [Option(code, "the example's own folder")] if code.startswith(OWN) else []
+    own = [spec_form.Option(code, "the example's own folder")] if code.startswith(OWN) else []
     return {
-        "task.code": [Option("", "none yet"), *own, *(Option(one.sha256, _label(one)) for one in bundles)],
-        "task.data.dataset": [Option("", "none"), *_datasets(request)],
+        "task.code": [
+            spec_form.Option("", "none yet"),
+            *own,
+            *(spec_form.Option(one.sha256, _label(one)) for one in bundles),
+        ],
+        "task.data.dataset": [spec_form.Option("", "none"), *_datasets(request)],
     }
 
 
-def _datasets(request: HttpRequest) -> list[Option]:
+def _datasets(request: HttpRequest) -> list[spec_form.Option]:
     """Return the projects' datasets, each name once and for the recipes that read any dataset of that name."""
-    rows = visible_datasets(request.user).values_list("name", "source", "state")[:NUM_DATASETS]
+    rows = access.visible_datasets(request.user).values_list("name", "source", "state")[:NUM_DATASETS]
     found = grouped((name, (source, state)) for name, source, state in rows)
     readers = {source: recipes_with(source) for same in found.values() for source, _ in same}
     made = []
     for name, same in found.items():
         read_by = {recipe for source, _ in same for recipe in readers[source]}
         words = " or ".join(dict.fromkeys(f"{source}, {state}" for source, state in same))
-        made.append(Option(name, f"{name} ({words})", " ".join(task for task in TASKS if task in read_by)))
+        made.append(
+            spec_form.Option(name, f"{name} ({words})", " ".join(task for task in spec_form.TASKS if task in read_by))
+        )
     return made
 
 
 def _scripts(bundles: Sequence[CodeBundle], code: str) -> list[str]:
-    """The Python files that the chosen code has."""
     if code.startswith(OWN):
         files = launch_sources.own_code(code.removeprefix(OWN))[2]
     else:

@@ -62,7 +62,6 @@ class Remarks(NamedTuple):
 
 
 def remarks(troubles: Sequence[run_answers.Trouble]) -> Remarks:
-    """Sort the troubles of a run's document."""
     found = Remarks([], [], [], [])
     lists = {
         **dict.fromkeys((*run_remarks.CODES, *run_remarks.END_CODES, run_remarks.IDLE), found.ranks),

@@ -141,9 +141,7 @@ def _state(report: RankReport, placement: Placement, attempt: Attempt) -> tuple[
         return ("stopping", "grey") if placement.phase == Phase.STOPPING else ("running", "green")
     if attempt.ended_at is not None:
         return "not known", "grey"
-    return {Phase.PREPARING: "preparing", Phase.READY: "ready", Phase.REFUSED: "refused"}.get(
-        Phase(placement.phase), str(placement.phase)
-    ), ("red" if placement.phase == Phase.REFUSED else "blue")
+    return str(placement.phase), "red" if placement.phase == Phase.REFUSED else "blue"
 
 
 def _standing(stall: RankStall) -> tuple[str, str]:

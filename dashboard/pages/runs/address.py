@@ -60,7 +60,6 @@ def sorts_of(asked: Asked) -> list[Sort]:
 
 
 def groups_of(asked: Asked) -> list[str]:
-    """Return the fields that the runs are grouped by."""
     return [one.name for one in read_columns(asked["group"])][:MOST_GROUPED]
 
 
@@ -134,11 +133,9 @@ class Listed:
         return Number(min(num, most), num > most)
 
     def window(self, first: int, count: int) -> list[Run]:
-        """Return the runs from the place ``first`` on."""
         return whole(keys_of(self._runs, self.order, first, min(count, MOST_AT_ONCE)))
 
     def keys(self, count: int, first: int = 0) -> list[str]:
-        """Return the ids of the runs from the place ``first`` on."""
         keys = keys_of(self._runs, self.order, first, count)
         if len(keys) < count and (keys or not first):
             self._num = first + len(keys)

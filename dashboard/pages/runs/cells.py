@@ -74,8 +74,6 @@ Value = float | str | None
 
 
 class Seen(NamedTuple):
-    """Data that the cells of a run are made of."""
-
     row: Row
     values: Mapping[str, Value]  # of the fields among the columns
     sparks: Mapping[str, str]  # SVG paths by series

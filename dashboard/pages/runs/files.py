@@ -37,7 +37,6 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 @page(get=lists(Permission.RUNS_READ))
 def export(request: HttpRequest) -> HttpResponse:
-    """All runs that the table lists, as CSV."""
     asked = asked_of(request)
     try:
         keys = Listed(runs_of(request, asked), sorts_of(asked)).keys(MAX_RUNS + 1)
@@ -50,7 +49,6 @@ def export(request: HttpRequest) -> HttpResponse:
 
 @page(get=lists(Permission.RUNS_READ))
 def parquet(request: HttpRequest) -> HttpResponse:
-    """All runs that the table lists, with the columns that are shown, as Parquet."""
     asked = asked_of(request)
     try:
         keys = Listed(runs_of(request, asked), sorts_of(asked)).keys(MAX_RUNS + 1)
@@ -127,7 +125,6 @@ def _iso(cell: Cell) -> str | None:
 
 
 def as_csv(keys: Sequence[str]) -> str:
-    """Return a line for each of the runs."""
     paths = _paths(keys)
     own = [*FACTS, "tags", *(f"{name} {statistic}" for name in METRICS for statistic in STATISTICS)]
     rows = (_cells(document, paths) for some in _in_parts(keys) for document in run_documents(some))

@@ -72,7 +72,6 @@ class Folded:
         return found._replace(num=found.num + self._num_more)
 
     def window(self, first: int, count: int) -> list[Entry]:
-        """Return the rows from the place ``first`` on."""
         found: list[Entry] = []
         at = 0
         for part in (*self._parts, Part(self._before, first + count)):
@@ -87,7 +86,6 @@ class Folded:
 
 
 def entries_of(user: Someone, keys: Sequence[str]) -> list[Entry]:
-    """Return the rows that have these keys."""
     runs, sweeps = visible_runs(user), [key.removeprefix(KEY) for key in keys if key.startswith(KEY)]
     best = list(runs.filter(IS_BEST, trial__sweep__in=sweeps).values_list("pk", flat=True)) if sweeps else []
     is_trial = Q(trial__isnull=False) | Q(trial_seed__isnull=False)
@@ -121,7 +119,6 @@ def lines(
 
 
 def _sweeps(ids: Sequence[str]) -> dict[str, SweepSummary]:
-    """Return the sweeps that these runs stand for."""
     of_runs = dict(Trial.objects.filter(run__in=ids).order_by().values_list("run_id", "sweep_id"))
     found = Sweep.objects.select_related("project", "created_by").filter(pk__in={*of_runs.values()})
     summaries = {one.id: one for one in summaries_of(list(found))} if of_runs else {}

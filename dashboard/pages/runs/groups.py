@@ -113,7 +113,8 @@ def _value(cell: Cell) -> str:
 
 
 def _line(columns: Sequence[Column], by: Sequence[str], group: Group, at: int, toggled: str, *, is_open: bool) -> str:
-    label = " · ".join(f"{_label(name)} {_shown(name, cell)}" for name, cell in zip(by, group.key, strict=True))
+    values = zip(by, group.key, strict=True)
+    label = " · ".join(f"{cells.kind_of(name).label} {_shown(name, cell)}" for name, cell in values)
     count = f"{group.count:,} run{'' if group.count == 1 else 's'}"
     drawn = []
     for index, column in enumerate(columns, start=2):
@@ -133,10 +134,6 @@ def _line(columns: Sequence[Column], by: Sequence[str], group: Group, at: int, t
         f' aria-colindex="1" class="check pinned">{icon("chevron-right")}</td>{"".join(drawn)}<td role="gridcell"'
         f' aria-colindex="{len(columns) + 2}" class="actions-cell"></td></tr>'
     )
-
-
-def _label(name: str) -> str:
-    return cells.kind_of(name).label
 
 
 def _shown(name: str, cell: Cell) -> str:

@@ -74,7 +74,6 @@ def _tagging(request: HttpRequest) -> Callable[..., Run | None]:
 
 
 def _moving(request: HttpRequest) -> Callable[..., Run | None]:
-    """Return what moves a run to the project of the form."""
     if not (name := request.POST.get("project", "")):
         raise actions.Refused("no-project", "Choose a project first.")
     return partial(actions.move_run, project=get_project(request.user, name))
@@ -85,7 +84,6 @@ FORMS = {"tag": _tagging, "move": _moving}  # verbs that ask for more than the r
 
 @page(post=thing(Permission.RUNS_ANNOTATE))
 def annotate(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Save the tags (with commas between them) and the notes."""
     user = person(request)
     run = get_run(request, run_id)
     actions.tag_run(actor=user, run=run, tags=request.POST.get("tags", "").split(","))

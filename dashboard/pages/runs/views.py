@@ -9,43 +9,14 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from dashboard.pages.runs import cells, folding
-from dashboard.pages.runs.address import (
-    AT_FIRST,
-    MOST_ROWS,
-    Asked,
-    FilterProblem,
-    Listed,
-    Number,
-    asked_of,
-    columns_of,
-    groups_of,
-    has_trials,
-    opened_of,
-    problem_of,
-    runs_of,
-    sorts_of,
-    url_of,
-    whole,
-)
+from dashboard.pages.runs import address, cells, folding
+from dashboard.pages.runs.address import Asked
 from dashboard.pages.runs.cells import Colouring, colouring_of
 from dashboard.pages.runs.groups import Drawn, Spread, draw_groups, spread_of
 from dashboard.pages.runs.saved import default_query, saved_views
+from dashboard.pages.shared import grid
 from dashboard.pages.shared.chart_runs import ChartRun, chart_runs, charts_context
 from dashboard.pages.shared.frame import fresh_json, is_script, page, person, refusal, show
-from dashboard.pages.shared.grid import (
-    MAX_COLUMNS,
-    MOST_AT_ONCE,
-    ROW,
-    WINDOW,
-    Chosen,
-    GridRow,
-    Sort,
-    draw_rows,
-    heads_of,
-    place_of,
-    write_columns,
-)
 from dashboard.pages.shared.run_colours import colours_for
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED
@@ -71,22 +42,20 @@ MOST_NAMES = 5000
 NEWEST = 500  # runs whose people and tags are offered
 
 
-NONE = Number(0, False)
+NONE = address.Number(0, False)
 
 
 @dataclass
 class Looked:
-    """What was found for an address, and what there is to say about it."""
-
     shown: cells.Shown
-    sorts: list[Sort]
+    sorts: list[grid.Sort]
     notices: list[str]
     may_act_in: set[str]
-    rows: Sequence[GridRow] = ()
+    rows: Sequence[grid.GridRow] = ()
     grouped: Drawn | None = None
-    number: Number = NONE
+    number: address.Number = NONE
     until: str = ""
-    problem: FilterProblem | None = None
+    problem: address.FilterProblem | None = None
     keys: Sequence[str] = ()
     hidden: Trials | None = None
     colouring: Colouring | None = None
@@ -94,7 +63,7 @@ class Looked:
 
 @page(get=lists(Permission.RUNS_READ))
 def table(request: HttpRequest) -> HttpResponse:
-    asked = asked_of(request)
+    asked = address.asked_of(request)
     if draw := FRAGMENTS.get(request.GET.get("fragment", "")):
         try:
             return draw(request, asked)
@@ -102,38 +71,38 @@ def table(request: HttpRequest) -> HttpResponse:
             return refusal(request, 400, str(error))
     if not request.GET and not is_script(request) and (query := default_query(request)):
         return redirect(f"{reverse('runs')}?{query}")
-    chosen, by = columns_of(asked), groups_of(asked)
-    shown = cells.shown(chosen[:MAX_COLUMNS], is_grouped=bool(by))
+    chosen, by = address.columns_of(asked), address.groups_of(asked)
+    shown = cells.shown(chosen[: grid.MAX_COLUMNS], is_grouped=bool(by))
     notices = [f"{name} is no field: its column is left out." for name in shown.unknown]
-    if len(chosen) > MAX_COLUMNS:
-        notices.append(f"The first {MAX_COLUMNS} of {len(chosen):,} columns are shown.")
+    if len(chosen) > grid.MAX_COLUMNS:
+        notices.append(f"The first {grid.MAX_COLUMNS} of {len(chosen):,} columns are shown.")
     places = dict(projects_with(request.user, Permission.RUNS_LAUNCH).order_by("name").values_list("pk", "name"))
-    looked = Looked(shown, sorts_of(asked), notices, set(places))
+    looked = Looked(shown, address.sorts_of(asked), notices, set(places))
     try:
         _look(request, asked, by, looked)
     except FilterError as error:
-        looked.problem = problem_of(error, asked["filter"])
+        looked.problem = address.problem_of(error, asked["filter"])
     except BadQuery as error:
         return refusal(request, 400, str(error))
     context = {**_choices(asked, by), **saved_views(request, asked), **_found(asked, looked), "places": places.values()}
     if asked["charts"]:
-        context |= _beside(person(request), whole(looked.keys))
+        context |= _beside(person(request), address.whole(looked.keys))
     return show(request, "runs/table.html", context)
 
 
 def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked) -> None:
-    runs = every = runs_of(request, {**asked, "trials": "1"})
-    if not has_trials(asked):
+    runs = every = address.runs_of(request, {**asked, "trials": "1"})
+    if not address.has_trials(asked):
         runs = without_trials(every, asked["filter"].strip(), has_best=not by)
     try:
-        listed = _folded(request, asked, Listed(runs, looked.sorts))
-        found = listed.window(0, WINDOW)
+        listed = _folded(request, asked, address.Listed(runs, looked.sorts))
+        found = listed.window(0, grid.WINDOW)
     except FilterError as error:
         looked.notices.append(f"{error.message} The newest come first.")
-        looked.sorts = sorts_of({**asked, "sort": ""})
-        listed = _folded(request, asked, Listed(runs, looked.sorts))
-        found = listed.window(0, WINDOW)
-    looked.number, looked.until = listed.number(MOST_ROWS if by else AT_FIRST), listed.until.isoformat()
+        looked.sorts = address.sorts_of({**asked, "sort": ""})
+        listed = _folded(request, asked, address.Listed(runs, looked.sorts))
+        found = listed.window(0, grid.WINDOW)
+    looked.number, looked.until = listed.number(address.MOST_ROWS if by else address.AT_FIRST), listed.until.isoformat()
     looked.keys = [key for key, _ in found]
     shown, may_act_in = looked.shown, looked.may_act_in
     try:
@@ -147,13 +116,13 @@ def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked)
         except FilterError as error:
             looked.notices.append(f"{error.message} The rows have no colours.")
         looked.rows = _lines(request, asked, found, shown, may_act_in, looked.colouring)
-    if not has_trials(asked):
+    if not address.has_trials(asked):
         looked.hidden = trials_among(every, words=asked["filter"])
 
 
-def _folded(request: HttpRequest, asked: Asked, listed: Listed) -> folding.Folded:
-    opened = [] if asked["group"] or has_trials(asked) else opened_of(asked)
-    return folding.Folded(listed, runs_of(request, {**asked, "trials": "1"}) if opened else None, opened)
+def _folded(request: HttpRequest, asked: Asked, listed: address.Listed) -> folding.Folded:
+    opened = [] if asked["group"] or address.has_trials(asked) else address.opened_of(asked)
+    return folding.Folded(listed, address.runs_of(request, {**asked, "trials": "1"}) if opened else None, opened)
 
 
 def _lines(
@@ -163,50 +132,50 @@ def _lines(
     shown: cells.Shown,
     may_act_in: set[str],
     colouring: Colouring | None,
-) -> list[GridRow]:
-    if has_trials(asked):
-        return cells.lines(request.user, whole([key for key, _ in entries]), shown, may_act_in, colouring)
-    opened, alone = opened_of(asked), asked["filter"].strip()
+) -> list[grid.GridRow]:
+    if address.has_trials(asked):
+        return cells.lines(request.user, address.whole([key for key, _ in entries]), shown, may_act_in, colouring)
+    opened, alone = address.opened_of(asked), asked["filter"].strip()
     return folding.lines(request.user, entries, shown, may_act_in, colouring, opened, alone)
 
 
 def _choices(asked: Asked, by: Sequence[str]) -> dict[str, object]:
     """Return what one may choose, and the address that each choice leads to."""
-    density = asked["density"] or next(iter(ROW))
-    without = {name: write_columns([Chosen(one) for one in by if one != name]) for name in by}
+    density = asked["density"] or next(iter(grid.ROW))
+    without = {name: grid.write_columns([grid.Chosen(one) for one in by if one != name]) for name in by}
     return {
         **asked,
         "density": density,
-        "row_height": ROW[density],
-        "density_urls": [(one, url_of(asked, density=one)) for one in ROW],
-        "views": [(label, url_of(asked, view=view), asked["view"] == view) for label, view in VIEWS],
-        "without_tag": url_of(asked, tag=""),
-        "without_project": url_of(asked, project=""),
-        "grouped_by": [(name, url_of(asked, group=rest, open="")) for name, rest in without.items()],
+        "row_height": grid.ROW[density],
+        "density_urls": [(one, address.url_of(asked, density=one)) for one in grid.ROW],
+        "views": [(label, address.url_of(asked, view=view), asked["view"] == view) for label, view in VIEWS],
+        "without_tag": address.url_of(asked, tag=""),
+        "without_project": address.url_of(asked, project=""),
+        "grouped_by": [(name, address.url_of(asked, group=rest, open="")) for name, rest in without.items()],
         "kept": [(name, value) for name, value in asked.items() if value and name != "filter"],
         "is_filtered": any(asked[name] for name in ("view", "filter", "tag", "project")),
-        "rows_url": url_of(asked, fragment="rows"),
-        "names_url": url_of({**asked, "filter": "", "view": "", "sort": "", "columns": ""}, fragment="names"),
-        "no_colour_url": url_of(asked, colour=""),
-        "trials_url": url_of(asked, trials="1"),
-        "no_trials_url": url_of(asked, trials="") if asked["trials"] == "1" else "",
+        "rows_url": address.url_of(asked, fragment="rows"),
+        "names_url": address.url_of({**asked, "filter": "", "view": "", "sort": "", "columns": ""}, fragment="names"),
+        "no_colour_url": address.url_of(asked, colour=""),
+        "trials_url": address.url_of(asked, trials="1"),
+        "no_trials_url": address.url_of(asked, trials="") if asked["trials"] == "1" else "",
         "compare_url": _compare_url(asked),
-        "charts_url": url_of(asked, charts="" if asked["charts"] else "1"),
-        "csv_url": reverse("runs-csv") + url_of(asked),
-        "parquet_url": reverse("runs-parquet") + url_of(asked),
+        "charts_url": address.url_of(asked, charts="" if asked["charts"] else "1"),
+        "csv_url": reverse("runs-csv") + address.url_of(asked),
+        "parquet_url": reverse("runs-parquet") + address.url_of(asked),
     }
 
 
 def _found(asked: Asked, looked: Looked) -> dict[str, object]:
     columns, grouped, number = looked.shown.columns, looked.grouped, looked.number
     return {
-        "heads": heads_of(columns, looked.sorts, lambda sort: url_of(asked, sort=sort)),
+        "heads": grid.heads_of(columns, looked.sorts, lambda sort: address.url_of(asked, sort=sort)),
         "num_columns": len(columns) + 2,
         "has_boxes": True,
         "noun": "run",
-        "rows": grouped.markup if grouped else draw_rows(columns, looked.rows, 0),
+        "rows": grouped.markup if grouped else grid.draw_rows(columns, looked.rows, 0),
         "is_grouped": grouped is not None,
-        "is_tree": grouped is not None or not has_trials(asked),
+        "is_tree": grouped is not None or not address.has_trials(asked),
         "group_words": grouped.words if grouped else "",
         "num_rows": grouped.num_rows if grouped else number.num,
         "num_below": 0 if grouped else max(0, number.num - len(looked.rows)),
@@ -221,7 +190,6 @@ def _found(asked: Asked, looked: Looked) -> dict[str, object]:
 
 
 def _compare_url(asked: Asked) -> str:
-    """Return the address of the comparison of the runs that the table lists."""
     status = {"": "", "archived": ""}.get(asked["view"], f"status = {asked['view']}")
     parts = [one for one in (status, f"({asked['filter']})" if status and asked["filter"] else asked["filter"]) if one]
     query = {"filter": " and ".join(parts) or "created > -52w", "project": asked["project"], "tag": asked["tag"],
@@ -232,23 +200,27 @@ def _compare_url(asked: Asked) -> str:
 def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
     """Return rows of the table alone: those of the ids ``ids``, or ``limit`` from the place ``offset`` on. The headers
     say how many runs there are, how many came after the moment ``until``, and up to which moment this is true."""
-    shown = cells.shown(columns_of(asked)[:MAX_COLUMNS])
+    shown = cells.shown(address.columns_of(asked)[: grid.MAX_COLUMNS])
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
-    runs = runs_of(request, asked, has_best=True)
-    listed = _folded(request, asked, Listed(runs, sorts_of(asked), _moment(request.GET.get("until", ""))))
-    first = place_of(request.GET.get("offset", ""))
+    runs = address.runs_of(request, asked, has_best=True)
+    listed = _folded(
+        request, asked, address.Listed(runs, address.sorts_of(asked), _moment(request.GET.get("until", "")))
+    )
+    first = grid.place_of(request.GET.get("offset", ""))
     if ids := request.GET.get("ids", ""):
-        entries = folding.entries_of(request.user, ids.split(".")[:MOST_AT_ONCE])
+        entries = folding.entries_of(request.user, ids.split(".")[: grid.MOST_AT_ONCE])
     else:
-        entries = listed.window(first, min(MOST_AT_ONCE, place_of(request.GET.get("limit", "")) or WINDOW))
+        entries = listed.window(
+            first, min(grid.MOST_AT_ONCE, grid.place_of(request.GET.get("limit", "")) or grid.WINDOW)
+        )
     try:
-        colouring = colouring_of(runs_of(request, asked), asked["colour"]) if asked["colour"] else None
+        colouring = colouring_of(address.runs_of(request, asked), asked["colour"]) if asked["colour"] else None
     except FilterError:
         colouring = None  # the page says so
     rows = _lines(request, asked, entries, shown, may_act_in, colouring)
-    answer = HttpResponse(draw_rows(shown.columns, rows, first))
+    answer = HttpResponse(grid.draw_rows(shown.columns, rows, first))
     if request.GET.get("count"):
-        number = listed.number(MOST_ROWS)
+        number = listed.number(address.MOST_ROWS)
         answer["X-Rows"], answer["X-More"] = str(number.num), "1" if number.is_more else ""
     answer["X-New"], answer["X-Until"] = str(listed.num_new), listed.until.isoformat()
     answer["Cache-Control"] = "no-store"
@@ -257,15 +229,15 @@ def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
 
 def _charts(request: HttpRequest, asked: Asked) -> HttpResponse:
     """Return the runs of the charts beside the table as they are now, as JSON."""
-    listed = Listed(runs_of(request, asked), sorts_of(asked))
-    runs = listed.window(0, WINDOW)
+    listed = address.Listed(address.runs_of(request, asked), address.sorts_of(asked))
+    runs = listed.window(0, grid.WINDOW)
     found = chart_runs(runs, colours_for(request.user, runs))
     return fresh_json({"runs": _bare(found), "words": _words(runs)})
 
 
 def _names(request: HttpRequest, asked: Asked) -> HttpResponse:
     """Return all that runs are shown, sorted and filtered by, with the values that few fields have, as JSON."""
-    runs = runs_of(request, asked)
+    runs = address.runs_of(request, asked)
     names = [one._asdict() for one in finding.names(runs, limit=MOST_NAMES)]
     series = [f"{cells.SPARK}{one['name'].removeprefix('summary.').removesuffix('.last')}" for one in names
               if one["name"].startswith("summary.") and one["name"].endswith(".last")]  # fmt: skip
@@ -285,7 +257,7 @@ def _names(request: HttpRequest, asked: Asked) -> HttpResponse:
 def _spread(request: HttpRequest, asked: Asked) -> HttpResponse:
     """Return how the values of the column ``of`` are spread, as markup for its menu; 202: ask again."""
     try:
-        spread, status = spread_of(runs_of(request, asked), request.GET.get("of", "")), 200
+        spread, status = spread_of(address.runs_of(request, asked), request.GET.get("of", "")), 200
     except Building as error:
         spread, status = Spread(f"The values are being read: {error.share:.0%} of the runs so far."), 202
     return show(request, "runs/_spread.html", {"spread": spread}, status=status)
@@ -313,7 +285,7 @@ def _beside(user: User, shown: Sequence[Run]) -> dict[str, object]:
 
 def _words(shown: Sequence[Run]) -> str:
     num = len(shown)
-    return f"of the first {num} runs" if num == WINDOW else f"of {num} run{'' if num == 1 else 's'}"
+    return f"of the first {num} runs" if num == grid.WINDOW else f"of {num} run{'' if num == 1 else 's'}"
 
 
 def _bare(found: list[ChartRun]) -> list[ChartRun]:

@@ -162,7 +162,6 @@ def answer(request: HttpRequest, sentence: str, *, undo: str = "", to: str = "",
 
 
 def fresh_json(document: object, *, status: int = 200) -> JsonResponse:
-    """Return JSON that no cache keeps."""
     return JsonResponse(document, status=status, safe=False, headers={"Cache-Control": "no-store"})
 
 

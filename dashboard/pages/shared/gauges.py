@@ -10,7 +10,7 @@ from trainyard.contract.machines import GpuHealth, Health, HealthSample
 from trainyard.formats.figures import duration, number, percent, size, speed
 
 WIDTH, HEIGHT = 240.0, 48.0
-NEARLY_FULL = 0.95
+NEARLY_FULL = 0.95  # of a memory or a disk: a busy processor is no trouble
 Read = Callable[[Health], float | None]
 
 
@@ -29,58 +29,53 @@ class Gauge(NamedTuple):
 
 def gauges(health: Health | None, history: Sequence[HealthSample], since: float, until: float) -> list[Gauge]:
     """``history`` has samples with ``at`` between the two Unix times, oldest first."""
-    if health is None and history:
-        health = history[-1]
-    if health is None:
-        return []
-    made = [
-        _share("CPU", health, history, since, until, lambda one: one.cpu_percent, f"load {number(health.load)}"),
-        _part("Memory", health, history, since, until, lambda one: one.memory_used_bytes, lambda one: one.memory_bytes),
-        _part("Disk", health, history, since, until, lambda one: one.disk_used_bytes, lambda one: one.disk_bytes),
-        _rate("Network in", health, history, since, until, lambda one: one.network_received_bytes_per_s),
-        _rate("Network out", health, history, since, until, lambda one: one.network_sent_bytes_per_s),
-    ]
-    made += [_gpu(gpu, health, history, since, until) for gpu in health.gpus or []]
-    return made
+    now = health or (history[-1] if history else None)
+    return _Machine(now, history, since, until).gauges() if now is not None else []
 
 
-def _gpu(gpu: GpuHealth, health: Health, history: Sequence[HealthSample], since: float, until: float) -> Gauge:
-    facts = [
-        number(gpu.temperature_c, "°C") if gpu.temperature_c is not None else "",
-        number(gpu.power_w, "W") if gpu.power_w is not None else "",
-    ]
-    held = f"memory {size(gpu.memory_used_bytes)} of {size(gpu.memory_bytes)}" if gpu.memory_bytes else ""
-    use = _of_gpu(gpu.index, lambda one: one.utilization_percent)
-    memory = _of_gpu(gpu.index, lambda one: _share_of(one.memory_used_bytes, one.memory_bytes))
-    made = _share(f"GPU {gpu.index}", health, history, since, until, use, held)
-    path = line([(one.at, memory(one)) for one in history], since, until, 100.0)[0]
-    return made._replace(note=" · ".join(filter(None, facts)), memory_path=path)
+class _Machine(NamedTuple):
+    now: Health
+    history: Sequence[HealthSample]
+    since: float
+    until: float
 
+    def gauges(self) -> list[Gauge]:
+        made = [
+            self._share("CPU", lambda one: one.cpu_percent, f"load {number(self.now.load)}"),
+            self._part("Memory", lambda one: one.memory_used_bytes, lambda one: one.memory_bytes),
+            self._part("Disk", lambda one: one.disk_used_bytes, lambda one: one.disk_bytes),
+            self._rate("Network in", lambda one: one.network_received_bytes_per_s),
+            self._rate("Network out", lambda one: one.network_sent_bytes_per_s),
+        ]
+        return made + [self._gpu(gpu) for gpu in self.now.gpus or []]
 
-def _share(
-    label: str, health: Health, history: Sequence[HealthSample], since: float, until: float, read: Read, detail: str
-) -> Gauge:
-    value = read(health)
-    path, area = line([(one.at, read(one)) for one in history], since, until, 100.0)
-    words = percent(None if value is None else value / 100)
-    share = None if value is None else min(1.0, max(0.0, value / 100))
-    return Gauge(label, words, detail, share, False, path, area, "100 %")
+    def _gpu(self, gpu: GpuHealth) -> Gauge:
+        facts = [
+            number(gpu.temperature_c, "°C") if gpu.temperature_c is not None else "",
+            number(gpu.power_w, "W") if gpu.power_w is not None else "",
+        ]
+        held = f"memory {size(gpu.memory_used_bytes)} of {size(gpu.memory_bytes)}" if gpu.memory_bytes else ""
+        made = self._share(f"GPU {gpu.index}", _of_gpu(gpu.index, lambda one: one.utilization_percent), held)
+        memory = _of_gpu(gpu.index, lambda one: _share_of(one.memory_used_bytes, one.memory_bytes))
+        return made._replace(note=" · ".join(filter(None, facts)), memory_path=self._line(memory, 100.0)[0])
 
+    def _share(self, label: str, read: Read, detail: str) -> Gauge:
+        value = read(self.now)
+        share = None if value is None else value / 100
+        within = None if share is None else min(1.0, max(0.0, share))
+        return Gauge(label, percent(share), detail, within, False, *self._line(read, 100.0), "100 %")
 
-def _part(
-    label: str, health: Health, history: Sequence[HealthSample], since: float, until: float, used: Read, whole: Read
-) -> Gauge:
-    detail = f"{size(used(health))} of {size(whole(health))}"
-    made = _share(label, health, history, since, until, lambda one: _share_of(used(one), whole(one)), detail)
-    return made._replace(is_high=made.share is not None and made.share >= NEARLY_FULL)  # a busy processor is no trouble
+    def _part(self, label: str, used: Read, whole: Read) -> Gauge:
+        detail = f"{size(used(self.now))} of {size(whole(self.now))}"
+        made = self._share(label, lambda one: _share_of(used(one), whole(one)), detail)
+        return made._replace(is_high=made.share is not None and made.share >= NEARLY_FULL)
 
+    def _rate(self, label: str, read: Read) -> Gauge:
+        top = max([1024.0, *(value for one in self.history if (value := read(one)) is not None)])
+        return Gauge(label, speed(read(self.now)), "", None, False, *self._line(read, top), speed(top))
 
-def _rate(label: str, health: Health, history: Sequence[HealthSample], since: float, until: float, read: Read) -> Gauge:
-    values = [(one.at, read(one)) for one in history]
-    top = max([value for _, value in values if value is not None] + [1024.0])
-    path, area = line(values, since, until, top)
-    value = read(health)
-    return Gauge(label, speed(value), "", None, False, path, area, speed(top))
+    def _line(self, read: Read, top: float) -> tuple[str, str]:
+        return line([(one.at, read(one)) for one in self.history], self.since, self.until, top)
 
 
 def line(values: Sequence[tuple[float, float | None]], since: float, until: float, top: float) -> tuple[str, str]:

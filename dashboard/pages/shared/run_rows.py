@@ -51,8 +51,6 @@ class Row(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Data that is read of runs, by their ids."""
-
     newest: dict[str, Newest]  # of those that live, at least
     ranks: dict[str, list[int]]  # on each node
     telemetry: dict[str, Telemetry]

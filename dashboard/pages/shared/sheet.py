@@ -7,25 +7,12 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from dashboard.pages.shared import grid
 from dashboard.pages.shared.frame import show
-from dashboard.pages.shared.grid import (
-    MOST_AT_ONCE,
-    ROW,
-    WINDOW,
-    Chosen,
-    Column,
-    GridRow,
-    Sort,
-    draw_rows,
-    heads_of,
-    place_of,
-    read_columns,
-    read_sorts,
-)
 
 T = TypeVar("T")
 Keys = QuerySet[Any, str] | Sequence[str]  # of all rows, in their order
-Rows = Callable[[Sequence[str]], list[tuple[GridRow, T]]]  # by their keys; the cells of a row are made of T
+Rows = Callable[[Sequence[str]], list[tuple[grid.GridRow, T]]]  # by their keys; the cells of a row are made of T
 
 
 class Kind(NamedTuple, Generic[T]):
@@ -48,7 +35,7 @@ class Sheet(Generic[T]):
         label: str,
         noun: str,
         kinds: Mapping[str, Kind[T]],
-        first: Sort,
+        first: grid.Sort,
         *,
         kept: Mapping[str, str | Sequence[str]] | None = None,
         has_boxes: bool = False,
@@ -56,14 +43,16 @@ class Sheet(Generic[T]):
         """``noun`` names one row, ``first`` is the order that nobody asked for, and ``kept`` has what else the address
         says."""
         self.request, self.label, self.noun, self.kinds, self.has_boxes = request, label, noun, kinds, has_boxes
-        chosen = {one.name: one for one in read_columns(_asked(request, "columns")) if one.name in kinds}
-        named = chosen or {name: Chosen(name) for name in kinds}
-        self._chosen = [named.pop("name", Chosen("name"))._replace(is_pinned=True), *named.values()]
+        chosen = {one.name: one for one in grid.read_columns(_asked(request, "columns")) if one.name in kinds}
+        named = chosen or {name: grid.Chosen(name) for name in kinds}
+        self._chosen = [named.pop("name", grid.Chosen("name"))._replace(is_pinned=True), *named.values()]
         self._chosen.sort(key=lambda one: not one.is_pinned)
-        self.sorts = [one for one in read_sorts(_asked(request, "sort")) if one.name in kinds and kinds[one.name].sort]
+        self.sorts = [
+            one for one in grid.read_sorts(_asked(request, "sort")) if one.name in kinds and kinds[one.name].sort
+        ]
         self.sorts = self.sorts or [first]
         density = request.GET.get("density", "")
-        self._density = density if density in ROW else ""
+        self._density = density if density in grid.ROW else ""
         asked = {name: _asked(request, name) for name in ("columns", "sort")}
         self.words = _asked(request, "q")[:200]  # of the filter
         own = {"q": self.words, **asked, "density": self._density}
@@ -85,12 +74,14 @@ class Sheet(Generic[T]):
             return JsonResponse({"names": [{"name": name, "kind": "column"} for name in self.kinds], "values": {}})
         if query.get("fragment") != "rows":
             return None
-        first = place_of(query.get("offset", ""))
+        first = grid.place_of(query.get("offset", ""))
         if ids := query.get("ids", ""):
-            asked = ids.split(".")[:MOST_AT_ONCE]
+            asked = ids.split(".")[: grid.MOST_AT_ONCE]
             wanted = list(keys.filter(pk__in=asked) if isinstance(keys, QuerySet) else {*asked} & {*keys})
         else:
-            wanted = list(keys[first : first + min(MOST_AT_ONCE, place_of(query.get("limit", "")) or WINDOW)])
+            wanted = list(
+                keys[first : first + min(grid.MOST_AT_ONCE, grid.place_of(query.get("limit", "")) or grid.WINDOW)]
+            )
         answer = HttpResponse(self._draw(rows_of(wanted), first))
         if query.get("count"):
             answer["X-Rows"] = str(_count(keys))
@@ -100,22 +91,22 @@ class Sheet(Generic[T]):
     def context(self, keys: Keys, rows_of: Rows[T]) -> dict[str, object]:
         """Return what ``components/_grid.html`` draws, with the first rows."""
         number = _count(keys)
-        rows = rows_of(list(keys[:WINDOW])) if number else []
+        rows = rows_of(list(keys[: grid.WINDOW])) if number else []
         columns, before = self._columns(), 1 if self.has_boxes else 0
-        density = self._density or next(iter(ROW))
+        density = self._density or next(iter(grid.ROW))
         return {
             "grid_label": self.label,
             "noun": self.noun,
             "q": self.words,
             "has_boxes": self.has_boxes,
-            "heads": heads_of(columns, self.sorts, lambda sort: self.url(sort=sort), first=before + 1),
+            "heads": grid.heads_of(columns, self.sorts, lambda sort: self.url(sort=sort), first=before + 1),
             "num_columns": len(columns) + before + 1,
             "rows": self._draw(rows, 0),
             "num_rows": number,
             "num_below": max(0, number - len(rows)),
             "density": density,
-            "row_height": ROW[density],
-            "density_urls": [(one, self.url(density=one)) for one in ROW],
+            "row_height": grid.ROW[density],
+            "density_urls": [(one, self.url(density=one)) for one in grid.ROW],
             "rows_url": self.url(fragment="rows"),
             "names_url": self.url(fragment="names", sort="", columns=""),
             "others": [(name, value) for name, value in self._query.items() if value and name != "q"],
@@ -128,19 +119,19 @@ class Sheet(Generic[T]):
             return part
         return show(self.request, template, {**self.context(keys, rows_of), **context})
 
-    def _columns(self) -> list[Column]:
+    def _columns(self) -> list[grid.Column]:
         made = []
         for one in self._chosen:
             kind = self.kinds[one.name]
             can = " ".join(["sort"] * bool(kind.sort) + ["move"] * (one.name != "name") + ["size"])
             looks = (kind.is_number, one.is_pinned, bool(kind.sort), kind.phone, one.name == "name" and not one.width)
-            made.append(Column(one.name, kind.label, kind.label, one.width or kind.width, *looks, can, one.width))
+            made.append(grid.Column(one.name, kind.label, kind.label, one.width or kind.width, *looks, can, one.width))
         return made
 
-    def _draw(self, rows: Sequence[tuple[GridRow, T]], first: int) -> str:
+    def _draw(self, rows: Sequence[tuple[grid.GridRow, T]], first: int) -> str:
         draws = [self.kinds[one.name].draw for one in self._chosen]
         whole = [row._replace(cells=[draw(one) for draw in draws]) for row, one in rows]
-        return draw_rows(self._columns(), whole, first, has_boxes=self.has_boxes)
+        return grid.draw_rows(self._columns(), whole, first, has_boxes=self.has_boxes)
 
 
 def _asked(request: HttpRequest, name: str) -> str:

@@ -5,19 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from runs.sweeps.analysis.best import (
-    COMPLETE,
-    BestSoFar,
-    SpaceField,
-    TrialPoint,
-    best_over_compute,
-    best_over_trials,
-    fields_of,
-    is_number,
-    pareto_front,
-    text_of,
-    with_seen,
-)
+from runs.sweeps.analysis import best as analysis
 from runs.sweeps.analysis.slots import Occupation, saved_by_pruning, timeline
 from runs.sweeps.analysis.thinning import thinned, thinned_bars
 from trainyard.contract.base import JsonObject
@@ -82,20 +70,20 @@ class ColumnsDocument(TypedDict):
 
 
 def columns(
-    spec: SweepSpec, base: JsonObject, trials: Sequence[TrialPoint], occupations: Sequence[Occupation]
+    spec: SweepSpec, base: JsonObject, trials: Sequence[analysis.TrialPoint], occupations: Sequence[Occupation]
 ) -> ColumnsDocument:
     """A sweep with several objectives has a front and no best trial."""
     direction = spec.objectives[0].direction
     is_multiple, labels = spec.is_multiple, labels_of(list(spec.space))
-    over_trials = None if is_multiple else best_over_trials(trials, direction)
-    over_compute = None if is_multiple else best_over_compute(trials, direction)
-    front = pareto_front(trials, [one.direction for one in spec.objectives]) if is_multiple else []
+    over_trials = None if is_multiple else analysis.best_over_trials(trials, direction)
+    over_compute = None if is_multiple else analysis.best_over_compute(trials, direction)
+    front = analysis.pareto_front(trials, [one.direction for one in spec.objectives]) if is_multiple else []
     best = [one.number for found in (over_trials, over_compute) if found for one in found.improvements]
     drawn = thinned(trials, list(spec.space), direction, {*front, *best})
-    fields = [with_seen(one, trials) for one in fields_of(spec.space)]
+    fields = [analysis.with_seen(one, trials) for one in analysis.fields_of(spec.space)]
     return {
         "total": len(trials),
-        "complete": sum(one.state == COMPLETE for one in trials),
+        "complete": sum(one.state == analysis.COMPLETE for one in trials),
         "number": [one.number for one in drawn],
         "state": [str(one.state).lower() for one in drawn],
         "run": [one.run for one in drawn],
@@ -122,19 +110,19 @@ def labels_of(paths: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def steps_of(base: JsonObject, trials: Sequence[TrialPoint]) -> dict[int, int]:
+def steps_of(base: JsonObject, trials: Sequence[analysis.TrialPoint]) -> dict[int, int]:
     """Return the steps that each trial would run, by its number; of a script, those of the longest complete trial."""
     written = (base.get("train") or {}).get("steps")
-    longest = max((one.steps or 0 for one in trials if one.state == COMPLETE), default=0)
+    longest = max((one.steps or 0 for one in trials if one.state == analysis.COMPLETE), default=0)
     found: dict[int, int] = {}
     for one in trials:
         steps = one.parameters.get(STEPS, written) or longest
-        if is_number(steps) and steps > 0:
+        if analysis.is_number(steps) and steps > 0:
             found[one.number] = int(steps)
     return found
 
 
-def field_column(field: SpaceField, label: str, values: list[float | str | None]) -> FieldColumn:
+def field_column(field: analysis.SpaceField, label: str, values: list[float | str | None]) -> FieldColumn:
     return {
         "path": field.path,
         "label": label,
@@ -146,14 +134,14 @@ def field_column(field: SpaceField, label: str, values: list[float | str | None]
     }
 
 
-def _value(field: SpaceField, parameters: Mapping[str, Any]) -> float | str | None:
+def _value(field: analysis.SpaceField, parameters: Mapping[str, Any]) -> float | str | None:
     value = parameters.get(field.path)
     if field.path not in parameters:
         return None
-    return text_of(value) if field.is_choice else _short(float(value)) if is_number(value) else None
+    return analysis.text_of(value) if field.is_choice else _short(float(value)) if analysis.is_number(value) else None
 
 
-def _objectives(spec: SweepSpec, drawn: Sequence[TrialPoint]) -> list[ObjectiveColumn]:
+def _objectives(spec: SweepSpec, drawn: Sequence[analysis.TrialPoint]) -> list[ObjectiveColumn]:
     return [
         {
             "metric": one.metric,
@@ -173,13 +161,15 @@ def _short(value: float) -> float:
     return float(f"{value:.{FEW_DIGITS}g}")
 
 
-def _best(found: BestSoFar | None) -> BestDocument | None:
+def _best(found: analysis.BestSoFar | None) -> BestDocument | None:
     if found is None:
         return None
     return {"steps": [(one.at, one.number, one.value) for one in found.improvements], "end": found.end}
 
 
-def _slots(trials: Sequence[TrialPoint], occupations: Sequence[Occupation], steps: Mapping[int, int]) -> SlotsDocument:
+def _slots(
+    trials: Sequence[analysis.TrialPoint], occupations: Sequence[Occupation], steps: Mapping[int, int]
+) -> SlotsDocument:
     costs = {one.number: one.step_cost for one in trials if one.step_cost is not None}
     found, saved = thinned_bars(timeline(occupations)), saved_by_pruning(trials, steps, costs)
     states = {one.number: str(one.state).lower() for one in trials}

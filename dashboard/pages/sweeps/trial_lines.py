@@ -43,8 +43,6 @@ class TrialLine(NamedTuple):
 
 
 class TrialTable:
-    """The trials of a sweep as the address asks for them."""
-
     def __init__(self, request: HttpRequest, sweep: Sweep) -> None:
         self._request, self._sweep = request, sweep
         self._labels = labels_of(list(sweep.parsed.space))
@@ -54,7 +52,6 @@ class TrialTable:
 
     @property
     def keys(self) -> list[str]:
-        """The keys of all rows, in their order."""
         return [f"{KEY}{number}" for number in numbers_of(self._sweep, self._asked, self.sheet.order)]
 
     def context(self) -> Mapping[str, object]:
@@ -177,7 +174,6 @@ class Asked(NamedTuple):
 
     @property
     def query(self) -> dict[str, str | list[str]]:
-        """What the address says of it."""
         return {"brush": [text for one in self.brushes for text in _texts(one)], "state": self.state}
 
 
@@ -262,6 +258,5 @@ def _texts(brush: Brush) -> list[str]:
 
 
 def brush_words(brush: Brush, labels: Mapping[str, str]) -> str:
-    """The brush as a chip names it."""
     ranges = [f"{low:.3g} to {high:.3g}" for low, high in brush.ranges]
     return f"{labels.get(brush.axis, brush.axis)}: {', '.join([*ranges, *brush.texts])}"

@@ -71,8 +71,6 @@ VERBS = {
 
 
 class TrialField(NamedTuple):
-    """A field of the dialog that adds a trial."""
-
     path: str
     label: str
     value: str
@@ -114,7 +112,6 @@ def launch_best(request: HttpRequest, sweep_id: str) -> HttpResponse:
 
 @page(post=thing(Permission.SWEEPS_LAUNCH))
 def launch_trial(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
-    """The same of any trial."""
     return _launch_again(request, get_sweep(request, sweep_id), number)
 
 

@@ -148,7 +148,6 @@ def _speed_up_chart(sizes: Sequence[ScalingSize]) -> str:
 
 @page(get=thing(Permission.SWEEPS_READ))
 def data(request: HttpRequest, sweep_id: str) -> HttpResponse:
-    """The columns that the charts draw."""
     document = columns_json(get_sweep(request, sweep_id), timezone.now())
     return HttpResponse(document, content_type="application/json", headers={"Cache-Control": "no-store"})
 

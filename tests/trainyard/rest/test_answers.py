@@ -64,7 +64,7 @@ def test_an_answer_of_another_shape_names_the_field(answer: object, place: str) 
 
 def test_an_item_of_a_list_is_checked_as_well() -> None:
     with pytest.raises(ApiError, match=r"items\.0"):
-        list(client_that_gets({"items": [{"id": 7}], "next": None}).clusters())
+        list(client_that_gets({"items": [{"id": 7}], "next": None}).pages("clusters", machine_answers.Cluster))
 
 
 @pytest.mark.parametrize(("method", "path", "kind"), ANSWERS, ids=[path for _, path, _ in ANSWERS])

@@ -93,7 +93,6 @@ def line_of(rule: JsonObject) -> str:
 
 
 def rules_of(spec: SpecDocument) -> list[LogRule]:
-    """Return the rules of a resolved spec."""
     return stored_rules(spec.get("log_rules"))
 
 

@@ -13,24 +13,23 @@ if TYPE_CHECKING:
     from trainyard.spec.strategies.costs import Layout, Stage
 
 DATA = frozenset({"data"})
-REASON = "last: it calls the optimizer, and sets numbers in it"
 
 
-class EveryStep(Strategy):
+class Agreement(Strategy):
+    place = Place.AGREE
+    reason = "last: it calls the optimizer, and sets numbers in it"
+    path = KIND
+
+
+class EveryStep(Agreement):
     """Gradients arrive reduced, so that weights stay equal by themselves."""
 
     name = "every_step"
-    place = Place.AGREE
-    reason = REASON
-    path = KIND
     values = ("every-step",)
 
 
-class LocalSGD(Strategy):
+class LocalSGD(Agreement):
     name = "local_sgd"
-    place = Place.AGREE
-    reason = REASON
-    path = KIND
     values = ("local-sgd",)
     limit = Limit(DATA, "each rank trains a whole model of its own for a while", least_data=2)
     has_own_optimizers = True
@@ -58,11 +57,8 @@ class DiLoCo(LocalSGD):
         return 3 * whole_bytes(layout, stage)  # the average, the outer weights and their velocity
 
 
-class ParameterServer(Strategy):
+class ParameterServer(Agreement):
     name = "parameter_server"
-    place = Place.AGREE
-    reason = REASON
-    path = KIND
     values = ("parameter-server",)
     limit = Limit(DATA, "each rank sends rank 0 the gradients of a whole model", least_data=2)
 

@@ -61,10 +61,6 @@ def gradient_messages(mesh: Mesh, num_bytes: float, times: float) -> list[Messag
     return [Message("all-reduce", mesh.num_copies, num_bytes, times, is_hidden=mesh.is_replicated)]
 
 
-if TYPE_CHECKING:
-    from trainyard.spec.models import RecipeSpec
-    from trainyard.spec.strategies.costs import Layout, Stage
-
 GATHERED_BLOCKS = 2  # at once: the one that computes, and the next, fetched meanwhile
 CALLS = 400  # of each sharded block and pass: its hooks, copies into and out of what travels
 

@@ -104,34 +104,33 @@ ALMOST_ONE = math.nextafter(1.0, 0.0)
 def value_at(dimension: Dimension, unit: float) -> Any:
     """Return the value at ``unit``: each of a choice, and each whole number of a range, has an equal share."""
     unit = min(max(unit, 0.0), ALMOST_ONE)
-    if dimension.values is not None:
-        return dimension.values[int(unit * len(dimension.values))]
-    low, high = dimension.bounds
-    step = dimension.step or (1.0 if dimension.whole else None)
-    if dimension.log:
-        first, last = (low - 0.5, high + 0.5) if dimension.whole else (low, high)
-        value = math.exp(math.log(first) + unit * (math.log(last) - math.log(first)))
+    if dimension.log and not dimension.is_choice:
+        (low, high), (first, last) = dimension.bounds, map(math.log, _ends(dimension))
+        value = math.exp(first + unit * (last - first))
         return min(max(round(value), int(low)), int(high)) if dimension.whole else min(max(value, low), high)
-    if step is None:
-        return low + unit * (high - low)
-    count = int((high - low) / step + 1e-9) + 1
-    place = int(unit * count)
-    return int(low) + place * int(step) if dimension.whole else float(f"{low + place * step:.12g}")
+    if (count := num_points(dimension)) is not None:
+        return point(dimension, int(unit * count))
+    low, high = dimension.bounds
+    return low + unit * (high - low)
 
 
 def unit_of(dimension: Dimension, value: Any) -> float:
     """Return a number at which ``value_at`` gives the value back, as near as floats are."""
     if dimension.values is not None:
         return (dimension.values.index(value) + 0.5) / len(dimension.values)
-    low, high = dimension.bounds
-    step = dimension.step or (1.0 if dimension.whole else None)
     if dimension.log:
-        first, last = (low - 0.5, high + 0.5) if dimension.whole else (low, high)
+        first, last = _ends(dimension)
         return (math.log(max(float(value), first)) - math.log(first)) / (math.log(last) - math.log(first))
-    if step is None:
+    low, high = dimension.bounds
+    if (count := num_points(dimension)) is None:
         return (float(value) - low) / (high - low)
-    count = int((high - low) / step + 1e-9) + 1
-    return (round((float(value) - low) / step) + 0.5) / count
+    return (round((float(value) - low) / (dimension.step or 1.0)) + 0.5) / count
+
+
+def _ends(dimension: Dimension) -> tuple[float, float]:
+    """Return between what the values are rounded from: a whole number has its share on both sides."""
+    low, high = dimension.bounds
+    return (low - 0.5, high + 0.5) if dimension.whole else (low, high)
 
 
 def contains(dimension: Dimension, value: Any) -> bool:
@@ -146,9 +145,9 @@ def is_within(space: Mapping[str, Dimension], parameters: Mapping[str, Any]) -> 
     """Return whether the parameters are a point of the space."""
     for path, dimension in space.items():
         is_active = not dimension.when or active(dimension, dict(parameters))
-        if is_active != (path in parameters) or (is_active and not contains(space[path], parameters[path])):
+        if is_active != (path in parameters) or (is_active and not contains(dimension, parameters[path])):
             return False
-    return all(path in space for path in parameters)
+    return parameters.keys() <= space.keys()
 
 
 def filled(space: Mapping[str, Dimension], choose: Callable[[str, Dimension], Any]) -> JsonObject:

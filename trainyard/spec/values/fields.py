@@ -12,14 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from trainyard.formats.names import hidden_in, without_hidden
 from trainyard.spec.problems import show
-from trainyard.spec.values.durations import (
-    LONGEST_GRACE_S,
-    LONGEST_PAUSE_S,
-    LONGEST_TIME_S,
-    SHORTEST_LEASE_S,
-    duration,
-    seconds_of,
-)
+from trainyard.spec.values import durations
 
 Group = Literal["what", "where", "parallel", "train", "safety"]
 Kind = Literal["text", "number", "choice", "bool", "list", "map", "lines", "nodes"]
@@ -211,11 +204,17 @@ def _span(
             return ""
         if not isinstance(value, str):
             return value
-        seconds = seconds_of(value)
+        seconds = durations.seconds_of(value)
         if seconds > limit_s or seconds < least_s or (seconds == 0 and not may_be_zero):
-            least = f"at least {duration(least_s)} and " if least_s else "" if may_be_zero else "more than 0s and "
-            raise ValueError(f"must be {least}at most {duration(limit_s)}, not {show(value)}")
-        return duration(seconds)
+            least = (
+                f"at least {durations.duration(least_s)} and "
+                if least_s
+                else ""
+                if may_be_zero
+                else "more than 0s and "
+            )
+            raise ValueError(f"must be {least}at most {durations.duration(limit_s)}, not {show(value)}")
+        return durations.duration(seconds)
 
     return accept
 
@@ -258,11 +257,22 @@ Column = Annotated[str, Field(min_length=1, max_length=200)]
 Sha256 = Annotated[str, AfterValidator(_sha256)]
 Point = Annotated[str, Field(max_length=24), AfterValidator(_point)]
 _IN_JSON = WithJsonSchema({"anyOf": [{"type": "string", "maxLength": 40}, {"type": "number", "minimum": 0}]})
-TimeLimit = Annotated[str, Field(max_length=40), BeforeValidator(_span(LONGEST_TIME_S, may_be_empty=True)), _IN_JSON]
-Grace = Annotated[str, Field(max_length=40), BeforeValidator(_span(LONGEST_GRACE_S, may_be_zero=True)), _IN_JSON]
-Window = Annotated[str, Field(max_length=40), BeforeValidator(_span(LONGEST_TIME_S)), _IN_JSON]
-Backoff = Annotated[str, Field(max_length=40), BeforeValidator(_span(LONGEST_PAUSE_S, may_be_zero=True)), _IN_JSON]
-Lease = Annotated[str, Field(max_length=40), BeforeValidator(_span(LONGEST_TIME_S, least_s=SHORTEST_LEASE_S)), _IN_JSON]
+TimeLimit = Annotated[
+    str, Field(max_length=40), BeforeValidator(_span(durations.LONGEST_TIME_S, may_be_empty=True)), _IN_JSON
+]
+Grace = Annotated[
+    str, Field(max_length=40), BeforeValidator(_span(durations.LONGEST_GRACE_S, may_be_zero=True)), _IN_JSON
+]
+Window = Annotated[str, Field(max_length=40), BeforeValidator(_span(durations.LONGEST_TIME_S)), _IN_JSON]
+Backoff = Annotated[
+    str, Field(max_length=40), BeforeValidator(_span(durations.LONGEST_PAUSE_S, may_be_zero=True)), _IN_JSON
+]
+Lease = Annotated[
+    str,
+    Field(max_length=40),
+    BeforeValidator(_span(durations.LONGEST_TIME_S, least_s=durations.SHORTEST_LEASE_S)),
+    _IN_JSON,
+]
 Script = Annotated[str, Field(max_length=500), AfterValidator(_script)]
 Module = Annotated[str, Field(max_length=500), AfterValidator(_module)]
 Argument = Annotated[str, Field(max_length=10_000)]

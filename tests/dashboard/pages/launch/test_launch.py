@@ -281,11 +281,11 @@ def test_an_example_that_cannot_be_read_is_left_out_and_the_page_goes_on(
     (tmp_path / "hello-gpt.yaml").write_text("name: hello-gpt\ntask: {recipe: language-model}\n")
     (tmp_path / "half.yaml").write_text("name: half\ntask: {recipe: langu")
     monkeypatch.setattr(launch_sources, "FOLDER", tmp_path)
-    examples.cache_clear()
+    launch_sources.shipped.cache_clear()
     try:
         text = as_user(cast.mate).get("/launch/").content.decode()
     finally:
-        examples.cache_clear()
+        launch_sources.shipped.cache_clear()
     assert 'value="hello-gpt"' in text and "half.yaml" in caplog.text
 
 

@@ -17,7 +17,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.pages.runs import files, views
+from dashboard.pages.runs import address, files
 from dashboard.pages.shared.run_colours import colour_of
 from runs.models import Project, Run, Sweep, TrialRun, User, Workspace
 from runs.presenting.runs import run_document
@@ -439,7 +439,7 @@ def rows_of(client: Client, query: str) -> list[tuple[int, str]]:
 def test_the_page_counts_so_far_and_its_script_asks_for_the_exact_number(
     cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views, "AT_FIRST", 2)
+    monkeypatch.setattr(address, "AT_FIRST", 2)
     for number in range(5):
         make_run(name=f"run-{number}")
     client = as_user(cast.viewer)

@@ -92,7 +92,7 @@ def test_a_template_has_nothing_that_the_policy_forbids(path: Path) -> None:
 
 
 def test_every_icon_that_is_named_exists() -> None:
-    for name in icons.ICONS:
+    for name in (*icons.ICONS, *icons.SHARED):
         assert "<path" in icons.icon(name)
 
 
