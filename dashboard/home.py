@@ -22,7 +22,7 @@ class UnsafeFolder(RuntimeError):
 
 
 def read_secret_files(environment: MutableMapping[str, str]) -> None:
-    """Set each secret of which NAME_FILE names a file, and which is not set itself. Raises ValueError for no such file."""
+    """Set each secret that is not set and has its file in NAME_FILE. Raises ValueError for what is no such file."""
     for name in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TRAINYARD_SECRETS_KEY"):
         path = environment.get(f"{name}_FILE")
         try:

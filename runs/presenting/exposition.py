@@ -74,7 +74,7 @@ class Exposition:
 
 
 def _backlog(now: float) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:
-    """Return by shard how many entries wait, and for how long the oldest does, whose id begins with its milliseconds."""
+    """Return by shard how many entries wait, and how old the oldest is: its id begins with Unix milliseconds."""
     entries: dict[tuple[str, ...], float] = {}
     lags: dict[tuple[str, ...], float] = {}
     with contextlib.suppress(RedisError, OSError):
