@@ -1,5 +1,5 @@
-"""What docs/deploy has for Prometheus and Grafana: rules that fire as they should, and expressions that a real Prometheus
-answers from a real server."""
+"""What docs/deploy has for Prometheus and Grafana: rules that fire as they should, and expressions that a real
+Prometheus answers from a real server."""
 
 from __future__ import annotations
 
