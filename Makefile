@@ -15,7 +15,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers sweeps security fuzz gpu ssh tls notebook ray kubernetes sagemaker systems check bench lock clean
+.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers images sweeps security fuzz gpu ssh tls notebook ray kubernetes sagemaker systems check bench release lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -61,6 +61,10 @@ slurm: ## run on a Slurm that the tests start, with several machines (Debian: sl
 containers: ## run ranks in containers of this machine's Podman, in images that the tests make (Debian: podman, python3, docker-registry; root)
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s tests/workers/containers/test_podman.py tests/workers/containers/test_registry.py tests/workers/containers/test_sessions.py tests/workers/containers/test_terminal_tab.py $(ARGS)
+
+images: ## build the images of server and node from Debian's packages, and run them (Debian: podman, mmdebstrap, postgresql; root)
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest -s tests/whole/test_images.py $(ARGS)
 
 ray: ## run on a Ray that the tests start, with several machines; installs Ray itself
 	@$(PYTHON) -m dashboard.setup --for ray
@@ -129,9 +133,15 @@ check: ## format, lint, types, migrations, import rules, Django's own checks
 bench: ## measure against other trackers and against limits, into benchmarks/RESULTS.md (ARGS="name" for one)
 	@$(SETUP) --for bench -- $(BIN)/python -m benchmarks $(ARGS)
 
+release: ## build the source distribution and the wheel of this version into dist/
+	@$(PYTHON) -m dashboard.setup
+	@rm -rf dist build
+	@$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')" >/dev/null
+	@ls -l dist
+
 lock: ## resolve pyproject.toml and package.json anew into the locks
 	@$(SETUP) --for lock
 
 clean: ## remove what set-up made; .trainyard/ with your runs stays
-	rm -rf .venv .venv-peers node_modules staticfiles build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache test-results
+	rm -rf .venv .venv-peers node_modules staticfiles build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache test-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 import tempfile
+from collections.abc import MutableMapping
 from pathlib import Path
 
 from trainyard.rest.trust import AUTHORITIES, SERVER
@@ -18,6 +19,17 @@ SHORT_TEMPORARY = "/tmp"  # where the folders of this user have long names
 
 class UnsafeFolder(RuntimeError):
     """A folder for sockets that somebody else could read or replace."""
+
+
+def read_secret_files(environment: MutableMapping[str, str]) -> None:
+    """Set each secret that is not set and has its file in NAME_FILE. Raises ValueError for what is no such file."""
+    for name in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TRAINYARD_SECRETS_KEY"):
+        path = environment.get(f"{name}_FILE")
+        try:
+            if path and not environment.get(name):
+                environment[name] = Path(path).read_text().strip()
+        except (OSError, UnicodeError) as error:
+            raise ValueError(f"{name}_FILE is {path}, which cannot be read: {error}.") from error
 
 
 def home_path() -> Path:

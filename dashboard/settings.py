@@ -7,7 +7,7 @@ from typing import Any
 from django.templatetags.static import static
 
 from dashboard import databases, home, logs
-from dashboard.home import embedded_valkey_url, home_path, secret_key, serves_tls, tls_folder
+from dashboard.home import embedded_valkey_url, home_path, read_secret_files, secret_key, serves_tls, tls_folder
 from dashboard.http import hosts
 from runs.people.identity.providers import read_settings
 from runs.rights.audit.collectors import collector, syslog_place
@@ -15,6 +15,7 @@ from trainyard.contract.seals import CONTROL_QUEUE, broker_url
 from trainyard.rest.http_clients import spare_loopback
 
 spare_loopback(os.environ)  # before any client is made, of a library or of ours
+read_secret_files(os.environ)
 
 BASE_DIR = home.ROOT
 HOME = home_path()

@@ -45,6 +45,7 @@ NEVER = ("--ignore=tests/parity", "--ignore=tests/quality", "--ignore=tests/syst
 ALONE = (
     "--ignore=tests/chaos",
     "--ignore=tests/security",
+    "--ignore=tests/whole/test_images.py",
     "--ignore=tests/whole/test_kubernetes.py",
     "--ignore=tests/whole/test_ray.py",
     "--ignore=tests/whole/test_sagemaker.py",

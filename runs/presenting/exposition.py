@@ -4,9 +4,11 @@ A caller gets those of the clusters and runs that they see. Labels are names of 
 than clusters times states.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, Min
@@ -40,8 +42,11 @@ class Exposition:
         yield _one("disk_free_bytes", "Room on the server's disk", state.free_bytes)
         if state.control_tick_age_s is not None:
             yield _one("control_tick_age_seconds", "Since control last worked", state.control_tick_age_s)
+        yield _one("dropped_messages", "In control's queue, which the server had not sealed", state.dropped_messages)
         if state.valkey:
-            yield _by("stream_entries", "Sent by nodes, and not stored yet", ("shard",), _entries())
+            entries, lags = _backlog(self._now.timestamp())
+            yield _by("stream_entries", "Sent by nodes, and not stored yet", ("shard",), entries)
+            yield _by("ingest_lag_seconds", "Age of the oldest of those", ("shard",), lags)
         yield from self._clusters()
         runs = visible_runs(self._user).exclude(status__in=FINAL).order_by().values_list("status")
         counts = dict.fromkeys((one.value for one in Status if one not in FINAL), 0) | dict(runs.annotate(Count("pk")))
@@ -68,13 +73,17 @@ class Exposition:
         yield _by("queue_longest_wait_seconds", "Of a run that waits", ("cluster",), waits)
 
 
-def _entries() -> dict[tuple[str, ...], float]:
-    try:
-        return {
-            (str(shard),): float(transport.redis().xlen(stream_key(shard))) for shard in range(settings.INGEST_SHARDS)
-        }
-    except (RedisError, OSError):
-        return {}
+def _backlog(now: float) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:
+    """Return by shard how many entries wait, and how old the oldest is: its id begins with Unix milliseconds."""
+    entries: dict[tuple[str, ...], float] = {}
+    lags: dict[tuple[str, ...], float] = {}
+    with contextlib.suppress(RedisError, OSError):
+        for shard in range(settings.INGEST_SHARDS):
+            key, label = stream_key(shard), (str(shard),)
+            oldest: Any = transport.redis().xrange(key, count=1)
+            lags[label] = max(0.0, now - int(oldest[0][0].split(b"-")[0]) / 1000) if oldest else 0.0
+            entries[label] = float(transport.redis().xlen(key))
+    return entries, lags
 
 
 def _one(name: str, words: str, value: float) -> GaugeMetricFamily:

@@ -95,3 +95,12 @@ def test_a_shard_that_is_none_and_a_port_that_is_taken_are_named(folder: Path, r
         port = taken.getsockname()[1]
         code, words = said(home, "web", REDIS_URL=redis.url, PORT=str(port))
     assert code == 1 and f"127.0.0.1:{port} cannot be listened on" in words
+
+
+def test_secrets_are_read_from_files_and_a_file_that_is_none_is_named(folder: Path, redis: Valkey) -> None:
+    home, file = new_home(folder), folder / "redis_url"
+    code, words = said(home, "ingest", REDIS_URL_FILE=str(file))
+    assert code == 1 and words.startswith(f"REDIS_URL_FILE is {file}, which cannot be read: ")
+    file.write_text(f"{redis.url}\n")
+    code, words = said(home, "ingest", "--shard", "2", REDIS_URL_FILE=str(file))
+    assert (code, words) == (1, "--shard is 2; INGEST_SHARDS makes it 0 to 0."), "a process has its Valkey"

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from tests.up_process import OURS, Up
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(next(path for path in sys.path if path.endswith("site-packages")))
+MAKEFILE = (ROOT / "Makefile").read_text()
 # As pip fetches them, and as they lie on the disk. Trainyard's own wheel has the server's pages too; 1.1 MB of it are
 # ECharts. Of the libraries 7.6 MB are Pydantic, 4.6 Pygments, 2.9 PyYAML, 0.8 websockets.
 WHEEL_BYTES = (3_900_000, 10_200_000)
@@ -31,7 +33,7 @@ LIBRARY_BYTES = (6_400_000, 20_300_000)
 
 
 @pytest.fixture(scope="module")
-def wheel() -> Iterator[Path]:
+def source() -> Iterator[Path]:
     with short_folder("ty-wheel-") as folder:
         source = folder / "source"
         tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
@@ -41,9 +43,18 @@ def wheel() -> Iterator[Path]:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, source / name)
         (source / "node_modules").symlink_to(ROOT / "node_modules")
-        words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder)]
-        subprocess.run([sys.executable, *words, str(source)], check=True, timeout=120)
-        yield next(folder.glob("*.whl"))
+        yield source
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path) -> Path:
+    return wheel_of(source, source.parent)
+
+
+def wheel_of(source: Path, folder: Path) -> Path:
+    words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder)]
+    subprocess.run([sys.executable, *words, str(source)], check=True, timeout=120)
+    return next(folder.glob("*.whl"))
 
 
 def environment_with(wheel: Path, folder: Path, packages: Path) -> Path:
@@ -77,6 +88,33 @@ def test_an_installed_wheel_serves_whole_pages(wheel: Path) -> None:
             check_pages(up)
         finally:
             up.close()
+
+
+@pytest.mark.slow
+@pytest.mark.extended
+def test_what_make_release_builds_installs_and_migrates_a_home(source: Path, wheel: Path, tmp_path: Path) -> None:
+    """The source distribution makes the same wheel."""
+    recipe = re.search(r"^release:.*\n(?:\t.*\n)*?\t@\$\(BIN\)/python -c \"(.*)\"", MAKEFILE, re.MULTILINE)
+    assert recipe
+    subprocess.run([sys.executable, "-c", recipe[1]], cwd=source, check=True, capture_output=True, timeout=300)
+    [archive], [made] = (source / "dist").glob("*.tar.gz"), (source / "dist").glob("*.whl")
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
+    assert not (unpacked / "tests").exists()
+    (unpacked / "node_modules").symlink_to(ROOT / "node_modules")
+    assert content(wheel_of(unpacked, tmp_path)) == content(made) == content(wheel)
+    with short_folder("ty-release-") as folder:
+        python = environment_with(made, folder / "venv", SITE)
+        done = subprocess.run([python, "-m", "trainyard", "migrate"], capture_output=True, text=True, cwd=folder,
+                              env=plain_environment(TRAINYARD_HOME=str(folder / "home")), check=False)  # fmt: skip
+        assert done.returncode == 0 and "may sign in" in done.stdout, done.stderr
+
+
+def content(wheel: Path) -> dict[str, int]:
+    """Names and checksums of what is in a wheel, but for its own list of them."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {one.filename: one.CRC for one in archive.infolist() if not one.filename.endswith("/RECORD")}
 
 
 def check_pages(up: Up) -> None:

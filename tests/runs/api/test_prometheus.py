@@ -12,9 +12,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from runs.models import Run
 from runs.presenting import server_state
+from runs.serving import transport
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.runs.api.conftest import Api
+from trainyard.contract.seals import stream_key
 
 pytestmark = pytest.mark.usefixtures("valkey")
 
@@ -43,6 +45,9 @@ def test_nodes_slots_queue_and_runs_are_counted(cast: Cast, mate: Api) -> None:
     assert (runs[("QUEUED",)], runs[("RUNNING",)], runs[("PAUSED",)]) == (1, 1, 0) and ("FAILED",) not in runs
     assert found["trainyard_ready"] == {(): 0}, "control does not run here"
     assert found["trainyard_disk_free_bytes"][()] > 0 and found["trainyard_stream_entries"] == {("0",): 0}
+    assert found["trainyard_ingest_lag_seconds"] == {("0",): 0} and found["trainyard_dropped_messages"] == {(): 0}
+    transport.redis().xadd(stream_key(0), {"d": "x"}, id=f"{int((time.time() - 90) * 1000)}-0")
+    assert 85 < scraped(mate)["trainyard_ingest_lag_seconds"][("0",)] < 150
 
 
 def test_who_sees_no_cluster_gets_the_servers_own_numbers(cast: Cast, as_: Any) -> None:

@@ -1,0 +1,41 @@
+"""The units of systemd: as locked down as docs/deploy.md says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.up_process import ROOT
+
+UNITS = sorted((ROOT / "docs" / "deploy").glob("*.service"))
+MOST = 3.0  # of 10
+ANALYZE = shutil.which("systemd-analyze")
+pytestmark = pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not on this machine (Debian: systemd)")
+
+
+def exposure(unit: Path) -> float:
+    words = [str(ANALYZE), "security", "--offline=true", str(unit)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)
+    if found is None:
+        pytest.skip(f"this systemd-analyze looks at no unit that is not loaded: {done.stderr.strip()}")
+    return float(found[1])
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_is_exposed_to_little(unit: Path, tmp_path: Path) -> None:
+    assert exposure(unit) < MOST
+    text = re.sub(r"^(ProtectSystem|NoNewPrivileges|CapabilityBoundingSet|SystemCallFilter)=.*\n", "",
+                  unit.read_text(), flags=re.MULTILINE)  # fmt: skip
+    (tmp_path / unit.name).write_text(text)
+    assert exposure(tmp_path / unit.name) > MOST, "it is the lines of the unit that count"
+
+
+def test_each_process_has_a_unit_that_starts_it() -> None:
+    starts = {line for unit in UNITS for line in unit.read_text().splitlines() if line.startswith("ExecStart=")}
+    words = ("web", "control", "ingest --shard %i")
+    assert starts == {f"ExecStart=/opt/trainyard/bin/trainyard serve {one}" for one in words}
