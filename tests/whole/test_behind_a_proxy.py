@@ -173,6 +173,14 @@ def test_one_signs_in_over_tls_with_pages_and_sockets(served: Served) -> None:
         assert socket.ping().wait(10)
 
 
+def test_events_are_sent_at_once(served: Served) -> None:
+    with served.client() as client:
+        client.get(served.sign_in_link())
+        with client.stream("GET", "/api/v1/events?since=0") as answer:
+            assert answer.status_code == 200
+            assert next(answer.iter_text()).startswith("retry: "), "neither the proxy nor compression waits for more"
+
+
 def test_a_terminal_trusts_the_companys_authority_where_it_is_named(served: Served) -> None:
     def said(**changes: str) -> str:
         environment = {**served.environment, "TRAINYARD_URL": served.url, "TRAINYARD_TOKEN": "no-token", **changes}
