@@ -3,12 +3,14 @@ says, while our own client asks. No call fails."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,8 +18,8 @@ import pytest
 from dashboard.up.parent_death import tethered
 from tests.servers import free_port, short_folder
 from tests.up_process import ROOT, wait_until
-from tests.whole.test_behind_nginx import Served
-from tests.whole.test_behind_nginx import pytestmark as needs_nginx
+from tests.whole.test_behind_a_proxy import PATH, Served
+from tests.whole.test_behind_a_proxy import pytestmark as needs_root
 from trainyard.rest.client import Client
 
 TOKEN = """
@@ -28,20 +30,20 @@ from runs.models import User
 first_start()
 print(create_token(actor=User.objects.get(), name="load")[1])
 """
-pytestmark = [*needs_nginx, pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
+pytestmark = [needs_root, pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
 
 
 class TwoWebs(Served):
     """The documented site with a second line in its upstream."""
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
+    def __init__(self, folder: Path, program: str) -> None:
+        super().__init__(folder, "nginx", program)
         self.ports = [self.web_port, free_port()]
         self.others: dict[str, subprocess.Popen[bytes]] = {}
 
-    def site(self) -> str:
+    def nginx_site(self) -> str:
         line = f"server {self.web};"
-        return super().site().replace(line, f"{line}\n    server 127.0.0.1:{self.ports[1]};")
+        return super().nginx_site().replace(line, f"{line}\n    server 127.0.0.1:{self.ports[1]};")
 
     def begin(self, name: str, *words: str, port: int = 0) -> None:
         command = tethered([sys.executable, "-m", "dashboard.serve", *words])
@@ -69,9 +71,12 @@ def is_live(port: int) -> bool:
 
 @pytest.fixture
 def served() -> Iterator[TwoWebs]:
+    program = shutil.which("nginx", path=PATH)
+    if program is None:
+        pytest.skip("nginx is not on this machine (Debian: apt-get install nginx-light)")
     with short_folder("ty-upgrade-") as folder:
         folder.chmod(0o755)
-        one = TwoWebs(folder)
+        one = TwoWebs(folder, program)
         try:
             one.start()
             yield one
@@ -104,7 +109,7 @@ class Load(threading.Thread):
 def test_no_call_fails_while_everything_is_started_again(
     served: TwoWebs, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.setenv("TRAINYARD_CA", str(served.folder / "server.pem"))
+    monkeypatch.setenv("TRAINYARD_CA", str(served.folder / "ca.pem"))
     words = [sys.executable, "-c", TOKEN]
     done = subprocess.run(words, cwd=ROOT, env=served.environment, check=True, capture_output=True, text=True)
     served.begin("web-1", "web", port=served.ports[1])
