@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from runs.causes import MISSING_S, PlacementState, plain_cause
 from runs.engines import brings_nodes, engine_of
 from runs.life import replacing, rewinding, stopping
-from runs.life.hangs.sentences import record_hang
+from runs.life.hangs import record_hang
 from runs.life.reconcile.desired import wanted_of_placement
 from runs.life.reconcile.judge import REST_LIMIT_S, Case, Verdict, judge
 from runs.life.reconcile.listening import Listener, forget, later
