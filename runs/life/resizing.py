@@ -3,7 +3,7 @@
 A resize is an orderly end of the attempt, with a checkpoint behind its last step, and a new attempt from there.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -105,14 +105,9 @@ def change_asked_for(attempt: Attempt, now: datetime, is_claimed: Callable[[], b
 
 
 def begin_change(
-    attempt: Attempt,
-    change: Change,
-    now: datetime,
-    *,
-    actor: User | None = None,
-    before: str = "",
+    attempt: Attempt, change: Change, now: datetime, *, actor: User | None = None, before: str = "",
     speed: Speed | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Have the ranks save and end. ``before`` stands before the sentence. Raises what ``stopping.begin`` raises."""
     run, num_before = attempt.run, len(attempt.placements.all())
     expected = "" if speed is None else speed_sentence(run, speed, num_before, change.num_nodes)
@@ -165,10 +160,10 @@ def _steps(attempt: Attempt, now: datetime) -> bool:
 def change_sentence(change: Change, num_before: int) -> str:
     """Say why the run is resized, and to how many nodes."""
     names, what = (change.leaving, "drained") if change.leaving else (change.joining, "free")
-    if names:
-        are = "is" if len(names) == 1 else "are"
-        return f"{_nodes(names)} {are} {what}: {goes_on(num_before, change.num_nodes)}"
-    return f"T{goes_on(num_before, change.num_nodes)[1:]}"
+    goes = goes_on(num_before, change.num_nodes)
+    if not names:
+        return f"T{goes[1:]}"
+    return f"{f'Node {names[0]} is' if len(names) == 1 else f'Nodes {listed(names)} are'} {what}: {goes}"
 
 
 def goes_on(num_before: int, number: int) -> str:
@@ -176,17 +171,6 @@ def goes_on(num_before: int, number: int) -> str:
     if number == num_before:
         return f"the run moves, and stays on {counted(number, 'node')}"
     return f"the run {'grows' if number > num_before else 'shrinks'} from {num_before} to {counted(number, 'node')}"
-
-
-def range_words(node_counts: Sequence[int] | None, number: int) -> str:
-    """Say of an elastic run which of its numbers of nodes it has got; nothing of another."""
-    if not node_counts:
-        return ""
-    return f" It trains on {counted(number, 'node')}; its spec asks for {node_counts[0]} to {node_counts[-1]}."
-
-
-def _nodes(names: Sequence[str]) -> str:
-    return f"{'Node' if len(names) == 1 else 'Nodes'} {listed(names)}"
 
 
 # Refusals of a person's request to resize a run.
@@ -238,15 +222,17 @@ def _why_not(run: Run, nodes: int) -> str:
 def preemptable_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
     """Return those of the clusters where a run waits, and one of lower priority trains, or one that has more than its
     least number of nodes, or its project is guaranteed slots."""
-    found = []
-    for cluster in clusters:
-        first = waiting_runs(cluster).order_by().aggregate(first=Max("priority"))["first"]
-        last = _training(cluster).aggregate(last=Min("run__priority"))["last"]
-        owed = waiting_runs(cluster).filter(project__guaranteed_slots__gt=0)
-        wide = _training(cluster).annotate(nodes=Count("placements")).filter(nodes__gt=F("run__num_nodes"))
-        if first is not None and last is not None and (first > last or owed.exists() or wide.exists()):
-            found.append(cluster)
-    return found
+    return [cluster for cluster in clusters if _is_preemptable(cluster)]
+
+
+def _is_preemptable(cluster: Cluster) -> bool:
+    waiting, training = waiting_runs(cluster).order_by(), _training(cluster)
+    first = waiting.aggregate(first=Max("priority"))["first"]
+    last = training.aggregate(last=Min("run__priority"))["last"]
+    if first is None or last is None:
+        return False
+    wide = training.annotate(nodes=Count("placements")).filter(nodes__gt=F("run__num_nodes"))
+    return first > last or waiting.filter(project__guaranteed_slots__gt=0).exists() or wide.exists()
 
 
 def preempt(cluster: Cluster, now: datetime, claimant: Callable[[], str | None]) -> list[Attempt]:

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django.db import models
 from django.utils import timezone
+from msgspec.structs import replace
 
 from runs.causes.allocations import AllocationEnding
 from runs.models.clusters import Node
@@ -107,9 +108,11 @@ class Attempt(models.Model):
         """The cause of its end; None before, and after a success."""
         return None if self.cause is None else convert(self.cause, Cause)
 
-    def record_cause(self, cause: Cause | None) -> None:
-        """Set the column; the caller saves."""
-        self.cause = None if cause is None else to_builtins(cause)
+    def end(self, now: datetime, *, code: str, sentence: str, cause: Cause | None) -> None:
+        """Write its end. ``cause`` is kept with the same sentence."""
+        self.ended_at, self.reason_code, self.reason_sentence = now, code, sentence
+        self.cause = cause and to_builtins(replace(cause, sentence=sentence))
+        self.save(update_fields=["ended_at", "reason_code", "reason_sentence", "cause"])
 
 
 class Placement(models.Model):

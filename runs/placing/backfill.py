@@ -4,12 +4,12 @@ Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995, over nodes with s
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 
-from runs.placing.fitting import Placed, Request, Room, is_usable
-
-Free = dict[str, tuple[int, ...]]  # slots by node
+from runs.placing.fitting import Free, Placed, Request, Room, is_usable
+from trainyard.grouping import grouped
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Reservation:
     def is_over_before(self, request: Request) -> bool:
         return request.lasts_s is not None and request.lasts_s <= self.in_s
 
-    def left(self, free: Mapping[str, tuple[int, ...]]) -> Free:
+    def left(self, free: Free) -> Free:
         """Return the free slots that a run may hold for any time without delaying it."""
         return {node: slots[: self.spare[node]] if node in self.spare else slots for node, slots in free.items()}
 
@@ -34,7 +34,7 @@ class Reservation:
 
 
 def reserve(
-    request: Request, rooms: Sequence[Room], free: Mapping[str, tuple[int, ...]], started: Iterable[tuple[float, str]]
+    request: Request, rooms: Sequence[Room], free: Free, started: Iterable[tuple[float, str]]
 ) -> Reservation | None:
     """Return when enough slots are free for the request; None where nobody can say. ``started``: seconds and node of
     each slot that was given away in this round."""
@@ -43,21 +43,15 @@ def reserve(
     ends = [(end, room.node) for room in rooms if room.node in kinds for end in room.ends.values()]
     ends += [(end, node) for end, node in started if node in kinds]
     counts = {node: len(free[node]) for node in kinds}
-    wide: dict[int, list[str]] = defaultdict(list)  # nodes with enough free slots, by kind and area
-    for node, kind in kinds.items():
-        if counts[node] >= request.slots_per_node:
-            wide[kind].append(node)
-    found: Reservation | None = None
-    chosen: list[str] = []
+    # Nodes with enough free slots, by kind and area.
+    wide = defaultdict(list, grouped((kinds[node], node) for node in kinds if counts[node] >= request.slots_per_node))
+    in_s, chosen = inf, list[str]()
     for end, node in sorted(ends):
-        if found is not None and end > found.in_s:
+        if end > in_s:
             break
         counts[node] += 1
-        if found is None and counts[node] == request.slots_per_node:
+        if not chosen and counts[node] == request.slots_per_node:
             wide[kinds[node]].append(node)
             if len(wide[kinds[node]]) >= request.num_nodes:
-                chosen = wide[kinds[node]][-request.num_nodes :]
-                found = Reservation(end, {})
-    if found is not None:
-        found.spare = {node: counts[node] - request.slots_per_node for node in chosen}
-    return found
+                in_s, chosen = end, wide[kinds[node]][-request.num_nodes :]
+    return Reservation(in_s, {node: counts[node] - request.slots_per_node for node in chosen}) if chosen else None

@@ -10,8 +10,8 @@ starts on its least number of nodes; what nobody waits for then is given to such
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runs.placing.backfill import Free, Reservation, reserve
-from runs.placing.fitting import Answer, Placed, Request, Room, Waiting, fit, fit_any, take_share
+from runs.placing.backfill import Reservation, reserve
+from runs.placing.fitting import Answer, Free, Placed, Request, Room, Waiting, fit, fit_any, take_share
 from runs.placing.reasons import reason, turn, why_never, why_not_without
 
 
@@ -83,9 +83,7 @@ class Board:
         return placed
 
 
-def _widened(
-    requests: Sequence[Request], rooms: Sequence[Room], free: dict[str, tuple[int, ...]], answers: Sequence[Answer]
-) -> list[Answer]:
+def _widened(requests: Sequence[Request], rooms: Sequence[Room], free: Free, answers: Sequence[Answer]) -> list[Answer]:
     """Return the answers with what is left in ``free`` given to elastic runs, in their order."""
     elastic = {request.run: request for request in requests if request.node_counts and request.num_shares == 1}
     return [
@@ -96,7 +94,7 @@ def _widened(
     ]
 
 
-def _wider(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]], least: Placed) -> Placed:
+def _wider(request: Request, rooms: Sequence[Room], free: Free, least: Placed) -> Placed:
     own = {part.node: part.slots for part in least.parts}
     with_own = {node: tuple(sorted((*slots, *own.get(node, ())))) for node, slots in free.items()}
     for number in reversed(request.node_counts):

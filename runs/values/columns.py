@@ -23,7 +23,6 @@ class SlowRank(WireStruct, kw_only=True):
     since_step: int = 0
     last_step: int = 0
     at: float = 0.0  # Unix seconds: when it was found
-    was_excluded: bool = False  # the policy has acted on it
 
 
 class MetricAlarm(WireStruct, kw_only=True):
@@ -78,7 +77,7 @@ class Rewinds(msgspec.Struct):
         return not any(fence <= one.fence and step > one.to_step for one in self.entries)
 
 
-# The result of one check of a node, as it is stored, shown and served. Imports nothing of Django.
+# The result of one check of a node, as it is stored, shown and served.
 
 
 class CheckState(StrEnum):
@@ -98,9 +97,6 @@ class Check(WireStruct, kw_only=True):
     value: float | None = None
     limit: float | None = None
     unit: str = ""  # of both: bytes, s, B/s
-
-
-# Failures and restarts as they are kept: JSON columns of attempts and runs, by type. Imports nothing of Django.
 
 
 class FirstPrediction(WireStruct):
