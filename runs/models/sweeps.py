@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from runs.models.clusters import Cluster
 from runs.models.people import Project, User
-from runs.models.runs import Run
+from runs.models.runs import Run, choices
 from runs.serving import broadcast
 from runs.values.ids import new_id
 from trainyard.contract.statuses import SWEEP_FINAL, TRIAL_FINAL, SweepStatus, TrialState
@@ -36,9 +36,7 @@ class Sweep(models.Model):
     name = models.CharField(max_length=120)
     spec = models.JSONField()  # of a SweepSpec, as checked
     base_spec = models.JSONField()  # with its code pinned: what is edited later does not change the sweep
-    status = models.CharField(
-        max_length=10, choices=[(one.value, one.value) for one in SweepStatus], default=SweepStatus.RUNNING
-    )
+    status = models.CharField(max_length=10, choices=choices(SweepStatus), default=SweepStatus.RUNNING)
     reason_code = models.CharField(max_length=60, blank=True)
     reason_sentence = models.TextField(blank=True)
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="sweeps")
@@ -121,9 +119,7 @@ class Trial(models.Model):
 
     sweep = models.ForeignKey(Sweep, on_delete=models.CASCADE, related_name="trials")
     number = models.PositiveIntegerField()
-    state = models.CharField(
-        max_length=8, choices=[(one.value, one.value) for one in TrialState], default=TrialState.WAITING
-    )
+    state = models.CharField(max_length=8, choices=choices(TrialState), default=TrialState.WAITING)
     reason = models.TextField(blank=True)  # why it failed or was stopped
     parameters = models.JSONField(default=dict)
     value = models.FloatField(null=True, blank=True)  # of the first objective

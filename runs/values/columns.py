@@ -2,13 +2,26 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from trainyard.contract.base import WireStruct
+from trainyard.contract.base import WireStruct, convert
 from trainyard.contract.causes import CauseClass
+
+T = TypeVar("T")
+
+
+class Typed(Generic[T]):
+    """A JSON column of a row by its type, read anew each time; None where the column is None."""
+
+    def __init__(self, column: str, kind: type[T]) -> None:
+        self._column, self._kind = column, kind
+
+    def __get__(self, row: object, owner: object = None) -> T | None:
+        document = getattr(row, self._column, None)
+        return None if document is None else convert(document, self._kind)
 
 
 class SlowRank(WireStruct, kw_only=True):

@@ -198,9 +198,6 @@ def _ratio(one: float, other: float) -> float | None:
     return float(one / other) if other > 0 and math.isfinite(one) and math.isfinite(other) else None
 
 
-# The phases of a step that each rank logs, and the measures that are made of them.
-
-
 def series_of(phase: str) -> str:
     """Return the name of the series with the seconds of a phase."""
     return f"rank/phase/{phase}_s"
