@@ -22,7 +22,7 @@ from runs.models import (
     Sweep,
     User,
 )
-from runs.models.privacy.people import pseudonym_of
+from runs.models.privacy import pseudonym_of
 from runs.privacy import consent, erasure, retention, storage
 from runs.privacy.retention import Removal
 from runs.privacy.storage import REMOVABLE, DataKind, days_kept

@@ -4,11 +4,11 @@ Read in this order: ``placements`` (what a node reported), ``failures`` (each pr
 (the one that is the cause, with the others as its consequences).
 """
 
-from runs.causes.endings import STOOD_STILL, cause_of, cause_of_stop, no_contact, plain_cause
+from runs.causes.endings import STOOD_STILL, cause_of, cause_of_stop, no_contact
 from runs.causes.failures import UNASKED, Failure, failures_of
 from runs.causes.placements import MISSING_S, PlacementState
 
 __all__ = [
     "MISSING_S", "STOOD_STILL", "UNASKED", "Failure", "PlacementState", "cause_of", "cause_of_stop", "failures_of",
-    "no_contact", "plain_cause",
+    "no_contact",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from runs.causes.failures import UNASKED, Failure
 from runs.causes.placements import PlacementState
@@ -29,13 +28,8 @@ STOOD_STILL = (
 )
 
 
-class CodedCause(NamedTuple):
-    code: str
-    cause: Cause
-
-
-def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> CodedCause:
-    """Return why the attempt failed: what ended first, with what others felt of it as consequences.
+def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> tuple[str, Cause]:
+    """Return code and cause of a failed attempt: what ended first, with what others felt of it as consequences.
 
     ``failures`` are those that count, at least one. A node that is out of contact is the cause where ranks elsewhere
     only lost their connection to others.
@@ -52,7 +46,7 @@ def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> Co
         evidence=main.evidence,
         consequences=consequences[:MAX_CONSEQUENCES],
     )
-    return CodedCause(main.code, cause)
+    return main.code, cause
 
 
 def _ended_at_work(parts: Sequence[PlacementState]) -> str:
@@ -83,17 +77,13 @@ def cause_of_stop(code: str, sentence: str, evidence: JsonObject) -> Cause:
 
 
 def no_contact(nodes: Sequence[str]) -> Cause:
-    sentence = f"{'Node' if len(nodes) == 1 else 'Nodes'} {listed(nodes)} {'is' if len(nodes) == 1 else 'are'}"
+    who = f"Node {nodes[0]} is" if len(nodes) == 1 else f"Nodes {listed(nodes)} are"
     return Cause(
         cause_class=CauseClass.NODE_LOST,
-        sentence=f"{sentence} out of contact.",
+        sentence=f"{who} out of contact.",
         node=nodes[0] if len(nodes) == 1 else "",
         evidence={"silent": list(nodes)},
     )
-
-
-def plain_cause(cause_class: CauseClass, sentence: str, **evidence: object) -> Cause:
-    return Cause(cause_class=cause_class, sentence=sentence, evidence=evidence)
 
 
 def _ordered(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> list[Failure]:

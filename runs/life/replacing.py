@@ -61,10 +61,7 @@ def place_anew(attempt: Attempt, *, sentence: str, cause: Cause | None, now: dat
         run.wanted = Wanted.RUN
         Run.objects.filter(pk=run.pk).update(wanted=Wanted.RUN)
         run.move_to(Status.RECOVERING, code=PLACED_ANEW, sentence=sentence, attempt=attempt, recover_at=now)
-        attempt.ended_at = now
-        attempt.reason_code, attempt.reason_sentence = PLACED_ANEW, sentence
-        attempt.record_cause(cause and replace(cause, sentence=sentence))
-        attempt.save(update_fields=["ended_at", "reason_code", "reason_sentence", "cause"])
+        attempt.end(now, code=PLACED_ANEW, sentence=sentence, cause=cause)
 
 
 def can_do_without(run: Run, attempt: Attempt, node: Node, now: datetime) -> bool:

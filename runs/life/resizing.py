@@ -3,7 +3,7 @@
 A resize is an orderly end of the attempt, with a checkpoint behind its last step, and a new attempt from there.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -14,7 +14,6 @@ from django.db.models import Count, F, Max, Min, Q, QuerySet
 
 from runs.engines import brings_nodes, engine_of
 from runs.life import stopping
-from runs.life.pacing import measure, measured_sizes, speed_sentence
 from runs.models import Attempt, Cluster, Project, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.admission import parts_of
@@ -37,6 +36,7 @@ log = structlog.get_logger(__name__)
 
 AGAIN_S = 300.0  # nodes that a run grew onto in vain are tried again so much later
 NO_STEPS_S = 30.0  # a run that logs no steps is not asked to grow sooner after its start
+LEAST_STEPS, LEAST_S, MOVED = 5, 10.0, 0.05  # from which a speed is measured; the part by which another is news
 
 
 def resize_runs(cluster: Cluster, now: datetime, is_claimed: Callable[[], bool]) -> list[Attempt]:
@@ -105,14 +105,9 @@ def change_asked_for(attempt: Attempt, now: datetime, is_claimed: Callable[[], b
 
 
 def begin_change(
-    attempt: Attempt,
-    change: Change,
-    now: datetime,
-    *,
-    actor: User | None = None,
-    before: str = "",
+    attempt: Attempt, change: Change, now: datetime, *, actor: User | None = None, before: str = "",
     speed: Speed | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Have the ranks save and end. ``before`` stands before the sentence. Raises what ``stopping.begin`` raises."""
     run, num_before = attempt.run, len(attempt.placements.all())
     expected = "" if speed is None else speed_sentence(run, speed, num_before, change.num_nodes)
@@ -129,15 +124,12 @@ def ranks_do_sentence(run: Run, attempt: Attempt) -> str:
 def _is_due(attempt: Attempt, change: Change | None, now: datetime) -> bool:
     """Return whether there is a change to make now: a growth waits until the room has been there for a while, and its
     ranks step."""
-    if change is None or not change.is_growth:
-        if attempt.growth is not None:
-            attempt.growth = None
-            Attempt.objects.filter(pk=attempt.pk).update(growth=None)
-        return change is not None
-    room = f"{change.num_nodes}:{','.join(change.joining)}"
-    if attempt.growth is None or attempt.growth["room"] != room:
-        attempt.growth = {"room": room, "since": now.timestamp()}
+    room = f"{change.num_nodes}:{','.join(change.joining)}" if change and change.is_growth else ""
+    if (attempt.growth["room"] if attempt.growth else "") != room:
+        attempt.growth = {"room": room, "since": now.timestamp()} if room else None
         Attempt.objects.filter(pk=attempt.pk).update(growth=attempt.growth)
+    if attempt.growth is None:
+        return change is not None
     waited_s = now.timestamp() - attempt.growth["since"]
     return waited_s >= settings.RESIZE_SETTLE_S and _steps(attempt, now) and not _was_in_vain(attempt, room, now)
 
@@ -165,10 +157,10 @@ def _steps(attempt: Attempt, now: datetime) -> bool:
 def change_sentence(change: Change, num_before: int) -> str:
     """Say why the run is resized, and to how many nodes."""
     names, what = (change.leaving, "drained") if change.leaving else (change.joining, "free")
-    if names:
-        are = "is" if len(names) == 1 else "are"
-        return f"{_nodes(names)} {are} {what}: {goes_on(num_before, change.num_nodes)}"
-    return f"T{goes_on(num_before, change.num_nodes)[1:]}"
+    goes = goes_on(num_before, change.num_nodes)
+    if not names:
+        return f"T{goes[1:]}"
+    return f"{f'Node {names[0]} is' if len(names) == 1 else f'Nodes {listed(names)} are'} {what}: {goes}"
 
 
 def goes_on(num_before: int, number: int) -> str:
@@ -176,17 +168,6 @@ def goes_on(num_before: int, number: int) -> str:
     if number == num_before:
         return f"the run moves, and stays on {counted(number, 'node')}"
     return f"the run {'grows' if number > num_before else 'shrinks'} from {num_before} to {counted(number, 'node')}"
-
-
-def range_words(node_counts: Sequence[int] | None, number: int) -> str:
-    """Say of an elastic run which of its numbers of nodes it has got; nothing of another."""
-    if not node_counts:
-        return ""
-    return f" It trains on {counted(number, 'node')}; its spec asks for {node_counts[0]} to {node_counts[-1]}."
-
-
-def _nodes(names: Sequence[str]) -> str:
-    return f"{'Node' if len(names) == 1 else 'Nodes'} {listed(names)}"
 
 
 # Refusals of a person's request to resize a run.
@@ -238,15 +219,17 @@ def _why_not(run: Run, nodes: int) -> str:
 def preemptable_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
     """Return those of the clusters where a run waits, and one of lower priority trains, or one that has more than its
     least number of nodes, or its project is guaranteed slots."""
-    found = []
-    for cluster in clusters:
-        first = waiting_runs(cluster).order_by().aggregate(first=Max("priority"))["first"]
-        last = _training(cluster).aggregate(last=Min("run__priority"))["last"]
-        owed = waiting_runs(cluster).filter(project__guaranteed_slots__gt=0)
-        wide = _training(cluster).annotate(nodes=Count("placements")).filter(nodes__gt=F("run__num_nodes"))
-        if first is not None and last is not None and (first > last or owed.exists() or wide.exists()):
-            found.append(cluster)
-    return found
+    return [cluster for cluster in clusters if _is_preemptable(cluster)]
+
+
+def _is_preemptable(cluster: Cluster) -> bool:
+    waiting, training = waiting_runs(cluster).order_by(), _training(cluster)
+    first = waiting.aggregate(first=Max("priority"))["first"]
+    last = training.aggregate(last=Min("run__priority"))["last"]
+    if first is None or last is None:
+        return False
+    wide = training.annotate(nodes=Count("placements")).filter(nodes__gt=F("run__num_nodes"))
+    return first > last or waiting.filter(project__guaranteed_slots__gt=0).exists() or wide.exists()
 
 
 def preempt(cluster: Cluster, now: datetime, claimant: Callable[[], str | None]) -> list[Attempt]:
@@ -321,3 +304,62 @@ def _holders(attempts: list[Attempt], now: datetime) -> list[SlotHolder]:
         )
         for one in attempts
     ]
+
+
+# Speed of elastic runs on each number of nodes that they have trained on, from the steps that their attempts took:
+# control notes where one was first seen, and the mean time of a step since then, with checkpoints and validations.
+
+
+def measure(attempts: Iterable[Attempt]) -> None:
+    """Write how fast the attempts step, where that is news; the first time beside what their runs did on other
+    sizes."""
+    known = Telemetry.objects.in_bulk([one.run_id for one in attempts])
+    for attempt in attempts:
+        found, pace = known.get(attempt.run_id), attempt.pace
+        if found is None or found.attempt != attempt.fence or found.step is None or found.step_at is None:
+            continue
+        if pace is not None:
+            steps, seconds = found.step - pace["step"], found.step_at - pace["at"]
+            before = pace.get("step_s")
+            if steps < LEAST_STEPS or seconds < LEAST_S or (before and abs(seconds / steps - before) < MOVED * before):
+                continue
+            others = {} if before else measured_sizes([attempt.run_id])[attempt.run_id]
+            pace = {**pace, "step_s": seconds / steps}
+            if sentence := measured_sentence(attempt.run, others, len(attempt.placements.all()), seconds / steps):
+                attempt.run.record("speed-measured", sentence, attempt=attempt)
+        else:
+            pace = {"step": found.step, "at": found.step_at}
+        attempt.pace = pace
+        Attempt.objects.filter(pk=attempt.pk).update(pace=pace)
+
+
+def measured_sizes(run_ids: Sequence[str]) -> dict[str, dict[int, float]]:
+    """Return the seconds of a step by the number of nodes, for each of the runs: the newest of each number."""
+    found: dict[str, dict[int, float]] = {run: {} for run in run_ids}
+    rows = Attempt.objects.filter(run__in=run_ids, pace__step_s__isnull=False).annotate(nodes=Count("placements"))
+    for run, nodes, pace in rows.order_by("number").values_list("run", "nodes", "pace"):
+        assert pace is not None, "the filter has no others"
+        found[run][nodes] = pace["step_s"]
+    return found
+
+
+def speed_sentence(run: Run, speed: Speed, num_before: int, number: int) -> str:
+    """Say what a change is expected to do to the speed, and by what; nothing of a run that moves."""
+    if number == num_before:
+        return ""
+    times = f"{speed.times(num_before, number):.3g} times the {_unit(run)}"
+    return f" It is expected to have {times}, {speed.basis(num_before, number)}."
+
+
+def measured_sentence(run: Run, others: Mapping[int, float], number: int, step_s: float) -> str:
+    """Say what came of a change: the nearest other size beside this one. Nothing where no other was measured."""
+    if not (sizes := sorted(others.keys() - {number}, key=lambda one: (abs(one - number), one))):
+        return ""
+    before = others[sizes[0]]
+    took = f"On {counted(number, 'node')} a step takes {step_s:.3g} s, on {sizes[0]} it took {before:.3g} s"
+    return f"{took}: {before / step_s:.3g} times the {_unit(run)}."
+
+
+def _unit(run: Run) -> str:
+    """A recipe keeps its global batch; what a script has in a step is its own."""
+    return "samples/s" if run.recipe else "steps/s"

@@ -27,6 +27,7 @@ OUTCOMES = {
     REWIND: ("placed-anew", "Ended to go back"),
     RESIZE: ("resized", "Ended for the other number of nodes"),
     PREEMPTED: ("preempted", "Made room"),
+    RULE: ("stopped", "Stopped by its rule on a metric"),
     PRUNED: (PRUNED, "Stopped by its sweep"),
     SWEEP_ENDED: (SWEEP_ENDED, "Stopped with its sweep"),
     IDLE: (IDLE, "Stopped as idle"),
@@ -141,8 +142,6 @@ def outcome(
     is_late = stop["why"] == TIME_LIMIT and limit_s is not None
     first = f"Stopped at its time limit of {words_of(limit_s)}" if is_late and limit_s else "Stopped as asked"
     code = TIME_LIMIT if is_late else "stopped"
-    if stop["why"] == RULE:
-        first = "Stopped by its rule on a metric"
     if stop["why"] in OUTCOMES:
         code, first = OUTCOMES[stop["why"]]
     first = stop.get("first_words") or first

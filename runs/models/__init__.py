@@ -21,8 +21,6 @@ from runs.models.people import (
 )
 from runs.models.privacy import Consent, ErasedPerson, PersonalExport, RemovedData, StoredData
 from runs.models.reports import Report, ReportComment, ReportVersion
-from runs.models.runs import GoneRun, Run, RunNumber, RunTime
-from runs.models.security.audit import AuditEntry, AuditHead
-from runs.models.security.secrets import Secret, SecretUse, SecretVersion, StorageKey
-from runs.models.starting import Dependency, StartTerms
+from runs.models.runs import Dependency, GoneRun, Run, RunNumber, RunTime, StartTerms
+from runs.models.security import AuditEntry, AuditHead, Secret, SecretUse, SecretVersion, StorageKey
 from runs.models.sweeps import Sweep, Trial, TrialReport, TrialRun

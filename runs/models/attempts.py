@@ -4,12 +4,13 @@ from datetime import datetime
 
 from django.db import models
 from django.utils import timezone
+from msgspec.structs import replace
 
 from runs.causes.allocations import AllocationEnding
 from runs.models.clusters import Node
 from runs.models.people import User
 from runs.models.runs import Run, choices
-from runs.values.columns import AttemptFailure, IdleMark, MetricAlarm, SlowRank
+from runs.values.columns import AttemptFailure, IdleMark, MetricAlarm, SlowRank, Typed
 from runs.values.ids import new_id
 from runs.values.status import Phase, Status
 from trainyard.contract.base import convert, to_builtins
@@ -54,6 +55,11 @@ class Attempt(models.Model):
     alarms = models.JSONField(default=list, blank=True)  # of MetricAlarm: see `known_alarms`
     idle = models.JSONField(null=True, blank=True, editable=False)  # an IdleMark, while it idles: see `idle_mark`
 
+    failed = Typed("failure", AttemptFailure)  # None where it did not fail, or where a person stopped it
+    meeting = Typed("go", Go)  # where its ranks meet, and what they go on from; None before every node was ready
+    known_hang = Typed("hang", HangFinding)  # of its ranks, or the one that they were ended for
+    known_cause = Typed("cause", Cause)  # of its end; None before, and after a success
+
     class Meta:
         ordering = ("number",)
         indexes = (models.Index(fields=("created_at", "id"), name="attempt_by_created"),)
@@ -73,21 +79,6 @@ class Attempt(models.Model):
         return self.stop is not None and self.stop["why"] in (REPLACE, REWIND)
 
     @property
-    def failed(self) -> AttemptFailure | None:
-        """Its failure; None where it did not fail, or where a person stopped it."""
-        return None if self.failure is None else convert(self.failure, AttemptFailure)
-
-    @property
-    def meeting(self) -> Go | None:
-        """The address where its ranks meet, and the state they go on from; None before every node was ready."""
-        return None if self.go is None else convert(self.go, Go)
-
-    @property
-    def known_hang(self) -> HangFinding | None:
-        """The hang of its ranks, or the one that they were ended for."""
-        return None if self.hang is None else convert(self.hang, HangFinding)
-
-    @property
     def stragglers(self) -> list[SlowRank]:
         """The ranks that slow the others down; of an attempt that has ended, those at its end."""
         return convert(self.slow_ranks, list[SlowRank])
@@ -102,14 +93,11 @@ class Attempt(models.Model):
         """The mark of a run that idles; None of one that does not train, or of which nobody knows."""
         return convert(self.idle, IdleMark) if self.idle and self.run.status == Status.RUNNING else None
 
-    @property
-    def known_cause(self) -> Cause | None:
-        """The cause of its end; None before, and after a success."""
-        return None if self.cause is None else convert(self.cause, Cause)
-
-    def record_cause(self, cause: Cause | None) -> None:
-        """Set the column; the caller saves."""
-        self.cause = None if cause is None else to_builtins(cause)
+    def end(self, now: datetime, *, code: str, sentence: str, cause: Cause | None) -> None:
+        """Write its end. ``cause`` is kept with the same sentence."""
+        self.ended_at, self.reason_code, self.reason_sentence = now, code, sentence
+        self.cause = cause and to_builtins(replace(cause, sentence=sentence))
+        self.save(update_fields=["ended_at", "reason_code", "reason_sentence", "cause"])
 
 
 class Placement(models.Model):
@@ -236,13 +224,10 @@ class Allocation(models.Model):
     cancelled_at = models.DateTimeField(null=True, blank=True)  # when we gave the machines back
     over_at = models.DateTimeField(null=True, blank=True)
 
+    known_ending = Typed("ending", AllocationEnding)  # None while the system has not ended it, or where we gave it back
+
     class Meta:
         ordering = ("-created_at",)
 
     def __str__(self) -> str:
         return f"machines of {self.attempt}"
-
-    @property
-    def known_ending(self) -> AllocationEnding | None:
-        """The way the system ended it; None while it has not, or where we gave it back."""
-        return None if self.ending is None else convert(self.ending, AllocationEnding)

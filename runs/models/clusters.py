@@ -37,7 +37,7 @@ class Cluster(models.Model):
     pool = models.JSONField(default=dict, blank=True, editable=False)
     region = models.CharField(max_length=60, blank=True)
     labels = models.JSONField(default=dict, blank=True)
-    log_rules = models.JSONField(default=list, blank=True)  # for the logs of all runs on it: see runs.models.log_rules
+    log_rules = models.JSONField(default=list, blank=True)  # for the logs of all runs on it: see log_rules_of
     # Which projects' runs and datasets may be on its nodes. None: nobody's, as of a cluster that is just being set up.
     projects = models.ManyToManyField(Project, blank=True, related_name="clusters")
     # So many idle nodes prepare for the loss of another one: see runs.placing.spares.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from django.conf import settings
@@ -20,14 +21,16 @@ from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
 from runs.serving import broadcast
-from runs.values.columns import Recovery, Rewind, Rewinds, StartPrediction
+from runs.values.columns import Recovery, Rewind, Rewinds, StartPrediction, Typed
 from runs.values.ids import new_id, shard_of
 from runs.values.run_config import MAX_NOTES, RunDescription, clean_tags, why_not_kept
-from runs.values.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
+from runs.values.status import FINAL, LIVE, Status, Wanted, check_transition
 from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
+from trainyard.contract.orders import LogRule
 from trainyard.spec import read_spec, usable_nodes
 from trainyard.spec.needs import needs_of
 from trainyard.spec.sections.environment import has_container
+from trainyard.spec.sections.log_rules import rules_of, stored_rules
 from trainyard.spec.sections.resources import shares_of
 from trainyard.spec.values.durations import seconds_of
 from trainyard.spec.values.fields import priority_of
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 run_ended = Signal()
 
 
-def choices(names: type[Status] | type[Phase] | type[Wanted]) -> list[tuple[str, str]]:
+def choices(names: Iterable[StrEnum]) -> list[tuple[str, str]]:
     return [(name.value, name.value) for name in names]
 
 
@@ -181,6 +184,8 @@ class Run(models.Model):
     recover_at = models.DateTimeField(null=True, editable=False)
     heartbeat_at = models.DateTimeField(null=True, editable=False)  # the last of a run outside of Trainyard
 
+    start_prediction = Typed("predicted_start", StartPrediction)  # None where nobody could say
+
     objects = RunQuerySet.as_manager()
 
     class Meta:
@@ -271,11 +276,6 @@ class Run(models.Model):
     @property
     def known_rewinds(self) -> Rewinds:
         return Rewinds(convert(self.rewinds, list[Rewind]))
-
-    @property
-    def start_prediction(self) -> StartPrediction | None:
-        """When it is expected to start, or was before it did; None where nobody could say."""
-        return None if self.predicted_start is None else convert(self.predicted_start, StartPrediction)
 
     def live_attempt(self) -> Attempt | None:
         return self.attempts.filter(ended_at=None).first()
@@ -415,3 +415,47 @@ class RunTime(models.Model):
 
     def __str__(self) -> str:
         return f"time of {self.run_id}"
+
+
+class StartTerms(models.Model):
+    """What a run waits for beside room, beside its spec: a long queue is placed without reading every spec. Times of
+    it, and its place in an array; a row for each run that has any."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="start_terms")
+    not_before = models.DateTimeField(null=True)
+    deadline = models.DateTimeField(null=True)
+    array = models.CharField(max_length=12, blank=True, db_index=True)  # one id for all its runs
+    at_once = models.PositiveSmallIntegerField(default=0)  # of the array; 0: as many as there is room for
+
+    def __str__(self) -> str:
+        return f"terms of {self.run_id}"
+
+    @property
+    def due(self) -> float | None:
+        """Return the deadline in Unix seconds."""
+        return self.deadline.timestamp() if self.deadline else None
+
+    @property
+    def earliest(self) -> float | None:
+        """Return in Unix seconds before when it does not start."""
+        return self.not_before.timestamp() if self.not_before else None
+
+
+class Dependency(models.Model):
+    """A run that another waits for. None: it was deleted."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="dependencies")
+    other = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, related_name="dependents")
+    name = models.CharField(max_length=120)  # of the other
+    must_succeed = models.BooleanField()
+
+    def __str__(self) -> str:
+        return f"{self.run_id} waits for {self.name}"
+
+
+def log_rules_of(run: Run) -> list[LogRule]:
+    """Return the rules of its spec and those of its cluster, but for labels that the spec has rules of its own for."""
+    own = rules_of(run.spec)
+    labels = {rule.label for rule in own}
+    of_cluster = stored_rules(run.cluster.log_rules if run.cluster is not None else [])
+    return [*own, *(rule for rule in of_cluster if rule.label not in labels)]

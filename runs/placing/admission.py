@@ -18,6 +18,7 @@ from runs.values.status import Status
 from trainyard.contract.base import to_builtins
 from trainyard.contract.statuses import SweepStatus
 from trainyard.formats.words import counted
+from trainyard.grouping import grouped
 
 WARN_AT = 0.8  # of a limit
 Refusals = Mapping[str, str]  # sentences, by run
@@ -218,9 +219,8 @@ def _held_back(cluster: Cluster) -> dict[str, str]:
     """Return the trials that wait until another one of their sweep has left its slots: they are queued early, so that
     the next one is there by then. A run that was placed before goes on."""
     queued = Trial.objects.filter(run__cluster=cluster, run__status=Status.QUEUED, run__fence=0)
-    waiting: dict[str, list[str]] = defaultdict(list)
-    for sweep_id, run_id in queued.order_by("number").values_list("sweep_id", "run_id"):
-        waiting[sweep_id].append(str(run_id))
+    rows = queued.order_by("number").values_list("sweep_id", "run_id")
+    waiting = grouped((sweep_id, str(run_id)) for sweep_id, run_id in rows)
     found: dict[str, str] = {}
     for sweep in Sweep.objects.filter(pk__in=waiting):
         if sweep.parsed.ahead:

@@ -53,7 +53,9 @@ def change_of(training: Training, rooms: Sequence[Room], *, may_grow: bool) -> C
     if not leaving and target == len(training.nodes):
         return None
     names = sorted(known[node].name if node in known else node for node in leaving)
-    return Change(target, tuple(names), _joining(free, target - len(staying)))
+    least_first = sorted(free, key=lambda room: (len(room.free), room.name))  # as for any other run
+    joining = sorted(room.name for room in least_first[: max(0, target - len(staying))])
+    return Change(target, tuple(names), tuple(joining))
 
 
 def shared_out(trainings: Sequence[Training], rooms: Sequence[Room]) -> dict[str, int]:
@@ -88,9 +90,3 @@ def _is_free_for(room: Room, training: Training) -> bool:
         return False
     is_alike = room.accelerator == training.accelerator and (room.runs_containers or not training.in_container)
     return room.is_usable and is_alike and len(room.free) >= training.slots_per_node
-
-
-def _joining(free: Sequence[Room], number: int) -> tuple[str, ...]:
-    """Return the names of as many as are taken: those with the least room, as for any other run."""
-    chosen = sorted(free, key=lambda room: (len(room.free), room.name))[: max(0, number)]
-    return tuple(sorted(room.name for room in chosen))

@@ -1,6 +1,6 @@
 """What runs wait for beside room, as sentences: a time, other runs, their turn in an array. No spec is read."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Set
 from datetime import datetime
 
@@ -9,6 +9,7 @@ from django.db.models import Q
 from runs.models import Cluster, Dependency, HeldSlot, Run, StartTerms
 from runs.values.status import FINAL, Status
 from trainyard.contract.base import SpecDocument
+from trainyard.grouping import grouped
 from trainyard.spec.sections.starting import moment_of
 
 
@@ -27,11 +28,9 @@ def not_yet(cluster: Cluster, now: datetime) -> dict[str, str]:
 def _turns(queued: Q, others: Set[str]) -> dict[str, str]:
     """Return the runs of arrays, without some, that wait until another one has left its nodes. One that was placed
     before goes first."""
-    waiting = defaultdict(list)
     rows = StartTerms.objects.filter(queued, at_once__gt=0).order_by("-run__priority", "run__number")
-    for array, at_once, run, fence in rows.values_list("array", "at_once", "run", "run__fence"):
-        if run not in others:
-            waiting[array, at_once].append((not fence, run))
+    terms = rows.values_list("array", "at_once", "run", "run__fence")
+    waiting = grouped(((array, at_once), (not fence, run)) for array, at_once, run, fence in terms if run not in others)
     # Not by their status: a run whose last records are on their way has left its slots.
     holders = HeldSlot.objects.filter(placement__attempt__run__start_terms__array__in=[one for one, _ in waiting])
     again = Q(run__status__in=(Status.RECOVERING, Status.RESIZING))

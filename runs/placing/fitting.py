@@ -11,7 +11,7 @@ from trainyard.spec.needs import Needs, lacking
 
 CPU, GPU, AUTO = "cpu", "gpu", "auto"
 
-Shape = tuple[int, int, str, bool, object]
+Free = dict[str, tuple[int, ...]]  # slots by node
 Cost = Callable[["Room"], tuple[int, ...]]  # what there is against a node, the weightiest first
 
 
@@ -45,7 +45,7 @@ class Request:
         return self.num_slots / self.num_shares
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> tuple[object, ...]:
         needs = self.needs and msgspec.structs.replace(self.needs, preferred=(), num_near=1, kept=())
         return self.num_nodes, self.slots_per_node, self.accelerator, self.in_container, needs
 
@@ -137,10 +137,7 @@ Answer = Placed | Waiting
 
 
 def fit_any(
-    request: Request,
-    rooms: Sequence[Room],
-    free: dict[str, tuple[int, ...]],
-    divided: Mapping[str, Mapping[int, DividedSlot]],
+    request: Request, rooms: Sequence[Room], free: Free, divided: Mapping[str, Mapping[int, DividedSlot]]
 ) -> Placed | None:
     """Place a run; one that takes a share of a slot into a slot that is divided alike, else into one that is free."""
     if request.num_shares == 1:
@@ -152,8 +149,7 @@ def fit_any(
             for slot, one in sorted(divided[room.node].items()):
                 if one.num_shares == request.num_shares and one.free:
                     return Placed(request.run, kind, (Part(room.node, (slot,), one.free[0], one.num_shares),))
-    placed = fit(request, rooms, free)
-    if placed is None:
+    if (placed := fit(request, rooms, free)) is None:
         return None
     return replace(placed, parts=tuple(replace(one, num_shares=request.num_shares) for one in placed.parts))
 
@@ -164,7 +160,7 @@ def take_share(divided: dict[int, DividedSlot], part: Part) -> None:
     divided[slot] = replace(before, free=tuple(one for one in before.free if one != part.share))
 
 
-def fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]]) -> Placed | None:
+def fit(request: Request, rooms: Sequence[Room], free: Free) -> Placed | None:
     able = [room for room in rooms if len(free[room.node]) >= request.slots_per_node and is_usable(room, request)]
     wide = [area for area in request.areas(able) if len(area) >= request.num_nodes]
     if not wide:
@@ -178,7 +174,7 @@ def fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]
     return Placed(request.run, chosen[0].accelerator, parts)
 
 
-def _chosen(request: Request, fitting: list[Room], free: Mapping[str, tuple[int, ...]]) -> list[Room]:
+def _chosen(request: Request, fitting: list[Room], free: Free) -> list[Room]:
     """Return which of the nodes that fit the run gets: those of its last attempt, else those nearest to each other."""
     needs, count, taken = request.needs, request.num_nodes, request.slots_per_node
 

@@ -214,7 +214,10 @@ def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
             free=tuple(index for index in range(node.slots) if index not in held[node.pk]),
             is_in_contact=node.is_in_contact(now),
             is_draining=node.is_draining,
-            divided={index: _divided(sizes[node.pk, index], taken) for index, taken in shares[node.pk].items()},
+            divided={
+                index: DividedSlot(num := sizes[node.pk, index], tuple(one for one in range(num) if one not in taken))
+                for index, taken in shares[node.pk].items()
+            },
             is_exposed=is_exposed(node),
         )
         for node in nodes
@@ -242,7 +245,3 @@ def would_travel(spec: SpecDocument, nodes: Sequence[Node], others: Sequence[Nod
     if not sum(parts) or any(machine.kept is None for machine in machines):
         return ""
     return f"{size(sum(parts))} would travel to {sum(map(bool, parts))} of {counted(len(nodes), 'node')}."
-
-
-def _divided(num_shares: int, taken: set[int]) -> DividedSlot:
-    return DividedSlot(num_shares, tuple(share for share in range(num_shares) if share not in taken))

@@ -4,7 +4,7 @@ Elastic runs shrink first: those of the lowest priority, and of these who loses 
 others end and wait, the youngest of the lowest priority first. Nobody is asked for more than is needed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -81,16 +81,23 @@ def askable(
 def make_room(request: Request, rooms: Sequence[Room], holders: Sequence[SlotHolder]) -> list[Concession]:
     """Return what lets the request be placed at once; nothing where nothing does. ``holders`` come oldest first, and
     may all be asked."""
-    lower = list(reversed(holders))
-    ordered = sorted(lower, key=lambda one: one.request.priority)
+    by_run = {one.request.run: one for one in holders}
+    youngest_first = list(reversed(holders))
+    ordered = sorted(youngest_first, key=lambda one: one.request.priority)
     offers = [offer for _, _, offer in sorted(chain.from_iterable(map(_shrinks, ordered)), key=lambda one: one[:2])]
     offers += [Concession(one.request.run, 0) for one in ordered if one.may_end]
     made: list[Concession] = []
     for offer in offers:
         made = [*(one for one in made if one.run != offer.run), offer]
-        if _fits(request, rooms, lower, made):
-            return _without_needless(request, rooms, lower, made)
-    return []
+        if _fits(request, rooms, by_run, made):
+            break
+    else:
+        return []
+    for one in list(made):
+        others = [other for other in made if other.run != one.run]
+        if _fits(request, rooms, by_run, others):
+            made = others
+    return made
 
 
 def _shrinks(holder: SlotHolder) -> Iterator[tuple[int, float, Concession]]:
@@ -101,18 +108,9 @@ def _shrinks(holder: SlotHolder) -> Iterator[tuple[int, float, Concession]]:
         now = number
 
 
-def _without_needless(
-    request: Request, rooms: Sequence[Room], holders: Sequence[SlotHolder], made: list[Concession]
-) -> list[Concession]:
-    for one in list(made):
-        others = [other for other in made if other.run != one.run]
-        if _fits(request, rooms, holders, others):
-            made = others
-    return made
-
-
-def _fits(request: Request, rooms: Sequence[Room], holders: Sequence[SlotHolder], made: Sequence[Concession]) -> bool:
-    by_run = {one.request.run: one for one in holders}
+def _fits(
+    request: Request, rooms: Sequence[Room], by_run: Mapping[str, SlotHolder], made: Sequence[Concession]
+) -> bool:
     freed: dict[str, tuple[int, ...]] = {}
     for concession in made:
         for node, slots in by_run[concession.run].slots:

@@ -3,7 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runs.placing.fitting import AUTO, CPU, GPU, Request, Room, could_ever_fit, has_needed, is_usable, kinds_of, suits
+from runs.placing.fitting import (
+    AUTO,
+    CPU,
+    GPU,
+    Free,
+    Request,
+    Room,
+    could_ever_fit,
+    has_needed,
+    is_usable,
+    kinds_of,
+    suits,
+)
 from trainyard.contract.machines import Inventory
 from trainyard.formats.words import counted, listed
 
@@ -66,11 +78,11 @@ def why_not_without(cluster: str, request: Request, rooms: Sequence[Room]) -> st
     others = [room for room in rooms if room.node not in request.excluded] if request.excluded else rooms
     if len(others) == len(rooms) or could_ever_fit(request, others):
         return ""
-    names = _names([room.name for room in rooms if room.node in request.excluded])
-    return f"Waiting for other nodes on cluster {cluster}: {names} left out, and the rest cannot hold it."
+    left_out = _are([room for room in rooms if room.node in request.excluded], "left out")
+    return f"Waiting for other nodes on cluster {cluster}: {left_out}, and the rest cannot hold it."
 
 
-def reason(cluster: str, request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]]) -> str:
+def reason(cluster: str, request: Request, rooms: Sequence[Room], free: Free) -> str:
     matching = [room for room in rooms if room.accelerator in kinds_of(request)]
     usable = [room for room in matching if is_usable(room, request)]
     num_free = sum(len(free[room.node]) for room in usable)
@@ -93,30 +105,28 @@ def reason(cluster: str, request: Request, rooms: Sequence[Room], free: dict[str
 
 def _away(rooms: Sequence[Room], request: Request) -> str:
     """Name the nodes that would help but cannot."""
-    left_out = [room.name for room in rooms if room.is_usable and room.node in request.excluded]
-    lacking = sum(room.is_usable and not has_needed(room, request.needs) for room in rooms)
-    unable = [room.name for room in rooms if room.is_usable and request.in_container and not room.runs_containers]
-    offline = [room.name for room in rooms if not room.is_in_contact]
-    draining = [room.name for room in rooms if room.is_in_contact and room.is_draining]
-    exposed = [room.name for room in rooms if room.is_in_contact and not room.is_draining and room.is_exposed]
-    words = ""
-    if offline:
-        words += f"; {_names(offline)} out of contact"
-    if draining:
-        words += f"; {_names(draining)} draining"
-    if exposed:
-        words += f"; {_names(exposed)} below the sandbox level that the cluster asks for"
-    if lacking and request.needs:
-        words += f"; {counted(lacking, 'node')} without {listed(request.needs.missing(Inventory()), last='or')}"
-    if unable:
-        words += f"; {_names(unable)} without Podman, which its container needs"
-    if left_out:
-        words += f"; {_names(left_out)} left out"
-    return words
+    usable = [room for room in rooms if room.is_usable]
+    lacking = [room for room in usable if not has_needed(room, request.needs)]
+    needs = listed(request.needs.missing(Inventory()), last="or") if request.needs else ""
+    parts = (
+        _are([room for room in rooms if not room.is_in_contact], "out of contact"),
+        _are([room for room in rooms if room.is_in_contact and room.is_draining], "draining"),
+        _are(
+            [room for room in rooms if room.is_in_contact and not room.is_draining and room.is_exposed],
+            "below the sandbox level that the cluster asks for",
+        ),
+        f"{counted(len(lacking), 'node')} without {needs}" if lacking else "",
+        _are(
+            [room for room in usable if request.in_container and not room.runs_containers],
+            "without Podman, which its container needs",
+        ),
+        _are([room for room in usable if room.node in request.excluded], "left out"),
+    )
+    return "".join(f"; {part}" for part in parts if part)
 
 
-def _names(names: Sequence[str]) -> str:
-    return f"{listed(names)} {'is' if len(names) == 1 else 'are'}"
+def _are(rooms: Sequence[Room], what: str) -> str:
+    return f"{listed([room.name for room in rooms])} {'is' if len(rooms) == 1 else 'are'} {what}" if rooms else ""
 
 
 def _slots(request: Request, rooms: Sequence[Room]) -> str:

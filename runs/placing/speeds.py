@@ -9,6 +9,7 @@ fixed.
 """
 
 from collections.abc import Mapping
+from statistics import fmean, linear_regression
 from typing import NamedTuple
 
 from trainyard.formats.words import listed
@@ -50,12 +51,13 @@ def speed_of(measured: Mapping[int, float]) -> Speed:
         ((part, seconds),) = points
         whole = seconds / (FIXED + (1 - FIXED) * part)
         return Speed(FIXED * whole, (1 - FIXED) * whole, measured)
-    mean_x, mean_y = (sum(column) / len(points) for column in zip(*points, strict=True))
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
-    fixed = mean_y - max(0.0, slope) * mean_x
+    parts, times = zip(*points, strict=True)
+    divided, fixed = linear_regression(parts, times)
+    if divided < 0:
+        return Speed(fmean(times), 0.0, measured)
     if fixed < 0:
-        return Speed(0.0, sum(x * y for x, y in points) / sum(x * x for x, _ in points), measured)
-    return Speed(fixed, max(0.0, slope), measured)
+        return Speed(0.0, linear_regression(parts, times, proportional=True).slope, measured)
+    return Speed(fixed, divided, measured)
 
 
 ASSUMED = speed_of({})

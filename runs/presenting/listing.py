@@ -14,7 +14,7 @@ from runs.finding.language import MAX_LENGTH, FilterError
 from runs.finding.queries import condition, has_tag, has_words
 from runs.models import Attempt, Job, Node, Placement, Project, Run
 from runs.models.indexes import one_of
-from runs.models.sweeps.trial import Trial, TrialRun
+from runs.models.sweeps import Trial, TrialRun
 from runs.rights.access import Someone, visible_runs
 from runs.values.status import Status
 

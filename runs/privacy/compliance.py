@@ -17,7 +17,7 @@ from django.db.models import F
 from django.utils.crypto import salted_hmac
 
 from runs.models import AuditEntry, ErasedPerson, Project, RemovedData, Run, StoredData, Token, User
-from runs.models.privacy.people import pseudonym_of
+from runs.models.privacy import pseudonym_of
 from runs.privacy import erasure
 from runs.privacy.retention import due
 from runs.privacy.storage import REMOVABLE, DataKind, days_kept, of_runs

@@ -21,7 +21,7 @@ from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
 from runs.models import Attempt, ErasedPerson, Event, Invitation, PersonalExport, Run, RunCode, Sweep, Trial, User
-from runs.models.privacy.people import pseudonym_of
+from runs.models.privacy import pseudonym_of
 from runs.privacy.exporting import path_of
 from runs.privacy.retention import forget
 from runs.rights.audit.facts import Act, unrecorded

@@ -87,18 +87,9 @@ RESTARTING = "restarting"
 RESTART_REST_LIMIT_S = 0.3  # a restart waits no longer for records that are on their way
 # Failures that come from outside prove nothing about what the next attempt will meet in the same step.
 FROM_OUTSIDE = frozenset(
-    {
-        CauseClass.PROCESS_LOST,
-        CauseClass.NODE_LOST,
-        CauseClass.NETWORK,
-        CauseClass.INTERRUPTED,
-        CauseClass.PREEMPTED,
-        CauseClass.RESIZED,
-        CauseClass.GPU_FAULT,
-        CauseClass.STORAGE,
-        CauseClass.UNKNOWN,
-    }
-)
+    {CauseClass.PROCESS_LOST, CauseClass.NODE_LOST, CauseClass.NETWORK, CauseClass.INTERRUPTED, CauseClass.PREEMPTED,
+     CauseClass.RESIZED, CauseClass.GPU_FAULT, CauseClass.STORAGE, CauseClass.UNKNOWN}
+)  # fmt: skip
 OUTSIDE_SIGNALS = (2, 9, 15)  # SIGINT, SIGKILL, SIGTERM: somebody sent them; others are crashes of the program itself
 
 
@@ -146,11 +137,11 @@ def outcome_of_failure(
         room = elsewhere(out)
         if cause.cause_class == CauseClass.NODE_UNFIT and not room.ever:  # there is nothing to wait for
             decision = Stop("No other node could take it.")
+    no_retry = (match.label for _, match in matches_of(placements) if match.action == "no-retry")
+    if isinstance(decision, Restart) and (label := next(no_retry, "")):
+        decision = Stop(f"The rule {label} of the log says that it is not restarted.")
     if isinstance(decision, Stop):
         words = f"{sentence.rstrip('.')}. {decision.sentence}" if decision.sentence else sentence
-        return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
-    if label := next((match.label for _, match in matches_of(placements) if match.action == "no-retry"), ""):
-        words = f"{sentence.rstrip('.')}. The rule {label} of the log says that it is not restarted."
         return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
     recovery = _with_memory(_recovery(run, rules, decision, failure), failure)
     due_at = datetime.fromtimestamp(recovery.due_at, UTC)

@@ -20,21 +20,10 @@ LEFT_OUT_S = 900.0  # a node may have been repaired by then, and is tried again
 FAULTS_TO_AVOID = 2  # failures on one node after which others come first
 # Failures that may have to do with the machine on which they happened.
 OF_NODES = frozenset(
-    {
-        CauseClass.KILLED,
-        CauseClass.PROCESS_LOST,
-        CauseClass.NODE_LOST,
-        CauseClass.NETWORK,
-        CauseClass.HANG,
-        CauseClass.GPU_FAULT,
-        CauseClass.DISK_FULL,
-        CauseClass.STORAGE,
-        CauseClass.NODE_UNFIT,
-        CauseClass.OUT_OF_MEMORY,
-        CauseClass.GPU_OUT_OF_MEMORY,
-    }
-)
-
+    {CauseClass.KILLED, CauseClass.PROCESS_LOST, CauseClass.NODE_LOST, CauseClass.NETWORK, CauseClass.HANG,
+     CauseClass.GPU_FAULT, CauseClass.DISK_FULL, CauseClass.STORAGE, CauseClass.NODE_UNFIT, CauseClass.OUT_OF_MEMORY,
+     CauseClass.GPU_OUT_OF_MEMORY}
+)  # fmt: skip
 # Machines that were only lent were taken back: that is no fault of the run, however often it happens.
 NOT_COUNTED = frozenset({CauseClass.PREEMPTED})
 

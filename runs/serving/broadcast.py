@@ -27,22 +27,19 @@ Message = TypedDict(
 )
 
 
-CHANGED: Message = {"type": "run"}
-
-
 def run_group(run_id: str) -> str:
     return f"run.{run_id}"
 
 
 def run_changed(run_id: str) -> None:
     """Say that the run's row, attempts, events or files changed."""
-    _send((run_group(run_id), CHANGED), (OVERVIEW_GROUP, _changed(run_id)))
+    runs_changed([run_id])
 
 
 def runs_changed(run_ids: Iterable[str]) -> None:
     """The same for many runs, all at once."""
     ids = list(run_ids)
-    _send(*((run_group(run_id), CHANGED) for run_id in ids), *((OVERVIEW_GROUP, _changed(run_id)) for run_id in ids))
+    runs_progressed(((run_id, {"type": "run"}) for run_id in ids), ids)
 
 
 def run_moved(run_id: str, cursor: int) -> None:
@@ -53,8 +50,8 @@ def run_moved(run_id: str, cursor: int) -> None:
 def runs_progressed(batches: Iterable[tuple[str, Message]], run_ids: Iterable[str]) -> None:
     """Send each batch to the pages of its run, and to the overview which runs have new points."""
     _send(
-        *((run_group(run_id), _batch(batch)) for run_id, batch in batches),
-        *((OVERVIEW_GROUP, _changed(run_id)) for run_id in run_ids),
+        *((run_group(run_id), batch) for run_id, batch in batches),
+        *((OVERVIEW_GROUP, Message(type="run", run=run_id)) for run_id in run_ids),
     )
 
 
@@ -77,14 +74,6 @@ def notices_changed(run_ids: Iterable[str]) -> None:
 def sweep_changed(sweep_id: str) -> None:
     """Say that the sweep or one of its trials changed, to the overview: pages of sweeps read it again."""
     _send((OVERVIEW_GROUP, {"type": "sweep", "sweep": sweep_id}))
-
-
-def _changed(run_id: str) -> Message:
-    return {"type": "run", "run": run_id}
-
-
-def _batch(batch: Message) -> Message:
-    return {**batch, "type": "batch"}
 
 
 def _send(*messages: tuple[str, Message]) -> None:

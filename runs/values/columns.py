@@ -2,13 +2,26 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from trainyard.contract.base import WireStruct
+from trainyard.contract.base import WireStruct, convert
 from trainyard.contract.causes import CauseClass
+
+T = TypeVar("T")
+
+
+class Typed(Generic[T]):
+    """A JSON column of a row by its type, read anew each time; None where the column is None."""
+
+    def __init__(self, column: str, kind: type[T]) -> None:
+        self._column, self._kind = column, kind
+
+    def __get__(self, row: object, owner: object = None) -> T | None:
+        document = getattr(row, self._column, None)
+        return None if document is None else convert(document, self._kind)
 
 
 class SlowRank(WireStruct, kw_only=True):
@@ -23,7 +36,6 @@ class SlowRank(WireStruct, kw_only=True):
     since_step: int = 0
     last_step: int = 0
     at: float = 0.0  # Unix seconds: when it was found
-    was_excluded: bool = False  # the policy has acted on it
 
 
 class MetricAlarm(WireStruct, kw_only=True):
@@ -78,7 +90,7 @@ class Rewinds(msgspec.Struct):
         return not any(fence <= one.fence and step > one.to_step for one in self.entries)
 
 
-# The result of one check of a node, as it is stored, shown and served. Imports nothing of Django.
+# The result of one check of a node, as it is stored, shown and served.
 
 
 class CheckState(StrEnum):
@@ -98,9 +110,6 @@ class Check(WireStruct, kw_only=True):
     value: float | None = None
     limit: float | None = None
     unit: str = ""  # of both: bytes, s, B/s
-
-
-# Failures and restarts as they are kept: JSON columns of attempts and runs, by type. Imports nothing of Django.
 
 
 class FirstPrediction(WireStruct):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from runs.ingest import troubles
-from runs.life.hangs.sentences import stacks_text
+from runs.life.hangs import stacks_text
 from runs.models import Run
 from runs.presenting import run_remarks
 from runs.values.status import Status

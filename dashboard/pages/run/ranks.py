@@ -9,7 +9,7 @@ from dashboard.pages.run.evidence import CAUSE_WORDS
 from dashboard.pages.shared.estimate import Slice, slices_of
 from dashboard.pages.shared.gauges import CheckTable, check_table
 from runs.ingest.commit import REST
-from runs.life.hangs.sentences import stacks_text
+from runs.life.hangs import stacks_text
 from runs.life.watching.scores import WAITING
 from runs.life.watching.slow_ranks import slow_sentence
 from runs.models import Attempt, Placement, Run

@@ -64,7 +64,7 @@ class ScoreOut(Schema):
     wait: float = Field(description="share of its steps that it waits in collectives")
 
 
-class SlowRankOut(schema_of(SlowRank, without=("node_id", "at", "was_excluded"))):  # type: ignore[misc]  # its fields are those that are read
+class SlowRankOut(schema_of(SlowRank, without=("node_id", "at"))):  # type: ignore[misc]  # its fields are those that are read
     sentence: str
 
 

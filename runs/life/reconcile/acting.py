@@ -8,10 +8,10 @@ import structlog
 from django.db import transaction
 from msgspec.structs import replace
 
-from runs.causes import MISSING_S, PlacementState, plain_cause
+from runs.causes import MISSING_S, PlacementState
 from runs.engines import brings_nodes, engine_of
 from runs.life import replacing, rewinding, stopping
-from runs.life.hangs.sentences import record_hang
+from runs.life.hangs import record_hang
 from runs.life.reconcile.desired import wanted_of_placement
 from runs.life.reconcile.judge import REST_LIMIT_S, Case, Verdict, judge
 from runs.life.reconcile.listening import Listener, forget, later
@@ -26,7 +26,7 @@ from runs.recovery.failing import RESTART_REST_LIMIT_S, may_restart, outcome_of_
 from runs.serving import broadcast
 from runs.values.status import OVER, Phase, Status, TransitionError, Wanted
 from trainyard.contract.base import to_builtins
-from trainyard.contract.causes import CauseClass
+from trainyard.contract.causes import Cause, CauseClass
 from trainyard.contract.orders import CheckpointReference, Go
 from trainyard.formats.words import listed
 from trainyard.grouping import grouped
@@ -194,7 +194,7 @@ def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now
         if not (origin := missing_origin(attempt, offered)):
             return _go(attempt, placements, offered, now)
         sentence = f"Checkpoint {origin}, from which this run was to go on, is not there any more."
-        cause = plain_cause(CauseClass.REFUSED, sentence, checkpoint=origin)
+        cause = Cause(cause_class=CauseClass.REFUSED, sentence=sentence, evidence={"checkpoint": origin})
         verdict = Verdict(Status.FAILED, "checkpoint-gone", sentence, cause.evidence, ends=True, cause=cause)
     if verdict.settles and attempt.settling_at is None:
         attempt.settling_at = now
@@ -219,10 +219,7 @@ def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now
             recover_at=now if verdict.ends and verdict.status == Status.RESIZING else None,
         )
         if verdict.ends:
-            attempt.ended_at = now
-            attempt.reason_code, attempt.reason_sentence = verdict.code, attempt.run.reason_sentence
-            attempt.record_cause(verdict.cause and replace(verdict.cause, sentence=attempt.reason_sentence))
-            attempt.save(update_fields=["ended_at", "reason_code", "reason_sentence", "cause"])
+            attempt.end(now, code=verdict.code, sentence=verdict.sentence, cause=verdict.cause)
     return True
 
 

@@ -10,7 +10,7 @@ from django.utils.crypto import salted_hmac
 from msgspec.structs import replace
 
 from runs.models import Attempt, CodeBundle, GoneRun, Node, Placement, Run, bundle_of
-from runs.models.log_rules import log_rules_of
+from runs.models.runs import log_rules_of
 from runs.placing.spares import standby_of
 from runs.records.metrics.models import Producer
 from runs.rights.secrets.delivery import takes_storage_keys

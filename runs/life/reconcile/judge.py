@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runs.causes import UNASKED, Failure, PlacementState, cause_of, cause_of_stop, failures_of, no_contact, plain_cause
+from runs.causes import UNASKED, Failure, PlacementState, cause_of, cause_of_stop, failures_of, no_contact
 from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending, failure_of_ending
 from runs.values.status import Phase, Status, Wanted
 from trainyard.contract.base import JsonObject
@@ -224,7 +224,7 @@ def _stopped_supervisors(case: Case, nodes: Sequence[str]) -> Verdict:
     evidence: JsonObject = {"nodes": list(nodes)}
     code = "supervisor-stopped"
     if not case.has_go:
-        cause = plain_cause(CauseClass.PROCESS_LOST, sentence, **evidence)
+        cause = Cause(cause_class=CauseClass.PROCESS_LOST, sentence=sentence, evidence=evidence)
         sentence = f"{sentence} Nothing had started there; looking for another place."
         return Verdict(Status.QUEUED, code, sentence, evidence, ends=True, cause=cause)
     if case.status in (Status.STARTING, Status.RUNNING, Status.RESIZING):
@@ -234,22 +234,19 @@ def _stopped_supervisors(case: Case, nodes: Sequence[str]) -> Verdict:
 
 
 def _out_of_contact(case: Case, silent: Sequence[str]) -> Verdict:
-    nodes = f"{'Node' if len(silent) == 1 else 'Nodes'} {listed(silent)} {'is' if len(silent) == 1 else 'are'}"
-    evidence = {"nodes": list(silent)}
+    cause, evidence = no_contact(silent), {"nodes": list(silent)}
+    nodes = cause.sentence.rstrip(".")
     if not case.has_go:  # nothing has started, nothing can without go: the run may be placed elsewhere at once
-        sentence = f"{nodes} out of contact before the start; looking for another place."
-        return Verdict(Status.QUEUED, "contact-lost", sentence, evidence, ends=True, cause=no_contact(silent))
+        sentence = f"{nodes} before the start; looking for another place."
+        return Verdict(Status.QUEUED, "contact-lost", sentence, evidence, ends=True, cause=cause)
     lost_s = case.out_of_contact_s
     limit_s = min(case.lease_s, LOST_AFTER_S)
     if case.status != Status.LOST and lost_s is not None and lost_s > limit_s:
-        sentence = (
-            f"{nodes} out of contact for more than {limit_s:g} s. "
-            "It goes on when contact returns; it can also be given up."
-        )
+        sentence = f"{nodes} for more than {limit_s:g} s. It goes on when contact returns; it can also be given up."
         # LOST follows RECOVERING and STOPPING only; both are where silence leads first.
         return Verdict(Status.LOST, "lost", sentence, evidence, is_out_of_contact=True)
     if case.status in (Status.STARTING, Status.RUNNING, Status.SCHEDULED, Status.RESIZING):
-        sentence = f"{nodes} out of contact. Training may still go on there."
+        sentence = f"{nodes}. Training may still go on there."
         return Verdict(Status.RECOVERING, "contact-lost", sentence, evidence, is_out_of_contact=True)
     return Verdict(is_out_of_contact=True)
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from runs.life.preflight.vetting import LeftOut, Vetted, explained
-from runs.life.resizing import range_words
 from runs.placing.admission import Terms, has_slot_limit, refused, within
 from runs.placing.fitting import Answer, Request, Room, Waiting
 from runs.placing.forecasting import Hold
 from runs.placing.policies import Standing, ordered, policy_of
 from runs.placing.scheduling import place
-from trainyard.formats.words import listed
+from trainyard.formats.words import counted, listed
 
 
 @dataclass(frozen=True)
@@ -115,5 +114,8 @@ def placed_sentence(
     names: Sequence[str], node_counts: Sequence[int] | None, *, without: str = "", left_out: str = ""
 ) -> str:
     """Say where a run was placed. ``without``: what is not there, ``left_out``: why a check keeps it from nodes."""
-    words = f"Placed on {listed(names)}.{range_words(node_counts, len(names))}{without}"
-    return f"{words} Left out: {left_out}" if left_out else words
+    words = f"Placed on {listed(names)}."
+    if node_counts:
+        asked = f"{node_counts[0]} to {node_counts[-1]}"
+        words += f" It trains on {counted(len(names), 'node')}; its spec asks for {asked}."
+    return f"{words}{without} Left out: {left_out}" if left_out else f"{words}{without}"

@@ -8,11 +8,12 @@ relative one blames: where all ranks became slower, none of them is a straggler.
 
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from runs.values.columns import SlowRank
 
 # The values of `workers.training.measuring.phases`.
 OWN = ("data", "forward", "backward", "optimizer")  # what a rank does before it waits for others
@@ -20,22 +21,16 @@ WAITING = "communication"
 CHECKPOINT = "checkpoint"  # between two steps
 
 # A measure, and the phases whose sum it is.
-MEASURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"own": OWN, "step": (*OWN, WAITING), "wait": (WAITING,), **{name: (name,) for name in (*OWN, CHECKPOINT)}}
-)
+MEASURES: Mapping[str, tuple[str, ...]] = {
+    "own": OWN, "step": (*OWN, WAITING), "wait": (WAITING,), **{name: (name,) for name in (*OWN, CHECKPOINT)},
+}  # fmt: skip
 # Names of measures on the page.
-LABELS: Mapping[str, str] = MappingProxyType(
-    {
-        "own": "Before collectives (own work)",
-        "step": "Whole step",
-        "wait": "Waiting in collectives",
-        "data": "Data",
-        "forward": "Forward",
-        "backward": "Backward",
-        "optimizer": "Optimizer",
-        "checkpoint": "Checkpoint",
-    }
-)
+LABELS: Mapping[str, str] = {
+    "own": "Before collectives (own work)",
+    "step": "Whole step",
+    "wait": "Waiting in collectives",
+    **{name: name.capitalize() for name in (*OWN, CHECKPOINT)},
+}
 Matrix = NDArray[np.float64]  # seconds, (ranks, steps); NaN where a rank has no point
 
 WARM_UP = 10  # first steps of an attempt, in which ranks make what later steps only use
@@ -60,17 +55,6 @@ class Score(NamedTuple):
     past: float | None
     deviation: float
     wait: float  # share of the window's time that it waits in collectives
-
-
-class Slow(NamedTuple):
-    """A rank to blame. ``phase`` is empty where it loses its time in several; ``excess_s`` is lost in each step."""
-
-    rank: int
-    times: float
-    phase: str
-    excess_s: float
-    since_step: int
-    last_step: int
 
 
 class RankMeasurements(NamedTuple):
@@ -107,7 +91,7 @@ def scores(measured: RankMeasurements, over: int) -> list[Score]:
 
 def slow_ranks(
     measured: RankMeasurements, *, factor: float, over: int, known: Mapping[int, int] | None = None, waits: bool = True
-) -> list[Slow]:
+) -> list[SlowRank]:
     """Return the ranks whose own work took ``factor`` times as long as the others' in the last ``over`` steps.
 
     ``known`` are the ranks that are blamed already, with the step since when: they stay blamed until they have come
@@ -150,7 +134,7 @@ def _stands_out(score: Score, all_scores: Sequence[Score], *, is_known: bool, wa
 
 def _described(
     measured: RankMeasurements, at: int, others: Sequence[int], over: int, factor: float, since: int | None
-) -> Slow:
+) -> SlowRank:
     """Name the phase in which the rank loses its time."""
     excess, times = {}, {}
     for name in OWN:
@@ -161,14 +145,12 @@ def _described(
     total = sum(excess.values())
     is_named = total > 0 and excess[phase] >= NAMED_SHARE * total
     whole = _medians(_ratios(measured.own[:, -over:]))[at]
-    shown = times[phase] if is_named else float(whole)
-    if shown is None or not math.isfinite(shown):
-        shown = float(whole)
-    return Slow(
+    shown = times[phase] if is_named else None
+    return SlowRank(
         rank=measured.ranks[at],
-        times=shown,
+        times=round(float(whole) if shown is None else shown, 3),
         phase=phase if is_named else "",
-        excess_s=total,
+        excess_s=round(total, 6),
         since_step=since if since is not None else _since(measured, at, factor),
         last_step=int(measured.steps[-1]),
     )
@@ -214,9 +196,6 @@ def _wait_shares(own: Matrix, waiting: Matrix) -> Matrix:
 
 def _ratio(one: float, other: float) -> float | None:
     return float(one / other) if other > 0 and math.isfinite(one) and math.isfinite(other) else None
-
-
-# The phases of a step that each rank logs, and the measures that are made of them.
 
 
 def series_of(phase: str) -> str:

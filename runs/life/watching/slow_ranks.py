@@ -105,6 +105,8 @@ def look_at(attempt: Attempt, telemetry: Telemetry, rules: StragglerRules) -> Lo
     """Return what the ranks of the attempt measured; None where nobody could be blamed by it."""
     if attempt.world_size < 2 or telemetry.attempt != attempt.fence or telemetry.step is None:
         return None
+    if int(((attempt.run.spec.get("parallel") or {}).get("pipeline") or {}).get("stages") or 1) > 1:
+        return None  # stages of a pipeline have other work each, and wait by plan
     over = max(rules.over, math.ceil(LEAST_S / max(telemetry.median_step_s or LEAST_S, 1e-4)))
     over = min(over, MOST_COLUMNS // WINDOWS)
     rows = Series.objects.filter(run_id=attempt.run_id, name=NAMES[0])
@@ -131,11 +133,6 @@ def _complete(measured: scoring.RankMeasurements) -> scoring.RankMeasurements:
     return scoring.RankMeasurements(measured.ranks, measured.steps[:end], phases)
 
 
-def may_blame(spec: SpecDocument) -> bool:
-    """Return whether its ranks have the same work. Stages of a pipeline have other work each, and wait by plan."""
-    return int(((spec.get("parallel") or {}).get("pipeline") or {}).get("stages") or 1) == 1
-
-
 def waits_in_each_step(spec: SpecDocument) -> bool:
     """Return whether each step has a collective of all ranks, in which the quick ones wait for the slow."""
     return bool(((spec.get("parallel") or {}).get("synchronization") or {}).get("kind", "every-step") == "every-step")
@@ -143,8 +140,6 @@ def waits_in_each_step(spec: SpecDocument) -> bool:
 
 def scores_of(attempt: Attempt, telemetry: Telemetry) -> list[scoring.Score]:
     """Return the scores of the attempt's ranks now; nothing where they cannot be compared."""
-    if not may_blame(attempt.run.spec):
-        return []
     look = look_at(attempt, telemetry, StragglerRules.of(attempt.run.spec))
     return [] if look is None else scoring.scores(look.measured, look.over)
 
@@ -158,18 +153,16 @@ class SlowRankWatch:
     def judge(self, attempt: Attempt, telemetry: Telemetry, now: datetime) -> list[SlowRank]:
         """Write which ranks are slow now. Returns those that were not before."""
         rules = StragglerRules.of(attempt.run.spec)
-        if not may_blame(attempt.run.spec):
-            return []
         look = look_at(attempt, telemetry, rules)
         if look is None:
             return []
         before = {one.rank: one for one in attempt.stragglers}
         known, waits = {rank: one.since_step for rank, one in before.items()}, waits_in_each_step(attempt.run.spec)
         found = scoring.slow_ranks(look.measured, factor=rules.factor, over=look.over, known=known, waits=waits)
-        current = _slow_ranks(attempt, found, before, now)
+        _place(attempt, found, before, now)
+        hidden = _not_long_enough(attempt, [one for one in found if one.rank not in before], look.num_steps)
+        current = [one for one in found if one.rank not in hidden]
         started = [one for one in current if one.rank not in before]
-        hidden = _not_long_enough(attempt, started, look.num_steps)
-        current, started = ([one for one in some if one.rank not in hidden] for some in (current, started))
         ended = [one for rank, one in before.items() if rank not in {now_slow.rank for now_slow in current}]
         is_due = now.timestamp() - self._written_at.get(attempt.pk, 0.0) >= WRITE_EVERY_S
         if started or ended or (current and is_due):
@@ -212,29 +205,12 @@ def _not_long_enough(attempt: Attempt, started: Sequence[SlowRank], window: int)
     }
 
 
-def _slow_ranks(
-    attempt: Attempt, found: Sequence[scoring.Slow], before: Mapping[int, SlowRank], now: datetime
-) -> list[SlowRank]:
+def _place(attempt: Attempt, found: Sequence[SlowRank], before: Mapping[int, SlowRank], now: datetime) -> None:
+    """Add on which nodes the ranks are, and since when they are known."""
     nodes = nodes_by_rank(attempt.placements.all())
-    current = []
     for one in found:
-        name, node_id = nodes.get(one.rank, ("", ""))
-        known = before.get(one.rank)
-        current.append(
-            SlowRank(
-                rank=one.rank,
-                node=name,
-                node_id=node_id,
-                times=round(one.times, 3),
-                phase=one.phase,
-                excess_s=round(one.excess_s, 6),
-                since_step=one.since_step,
-                last_step=one.last_step,
-                at=known.at if known else now.timestamp(),
-                was_excluded=known.was_excluded if known else False,
-            )
-        )
-    return current
+        one.node, one.node_id = nodes.get(one.rank, ("", ""))
+        one.at = before[one.rank].at if one.rank in before else now.timestamp()
 
 
 def nodes_by_rank(placements: Iterable[Placement]) -> dict[int, tuple[str, str]]:

@@ -120,7 +120,8 @@ class EncodedDelta(NamedTuple):
 
     def wire(self) -> broadcast.Message:
         """Return the delta as the channel layer carries it; from_wire() is the way back."""
-        return {"from": self.start, "cursor": self.cursor, "texts": list(self.texts), "steps": self.steps}
+        texts, steps = list(self.texts), self.steps
+        return {"type": "batch", "from": self.start, "cursor": self.cursor, "texts": texts, "steps": steps}
 
 
 def from_wire(batch: broadcast.Message) -> EncodedDelta:

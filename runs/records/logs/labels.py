@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from runs.models import Placement, Run
-from runs.models.log_rules import log_rules_of
+from runs.models.runs import log_rules_of
 from runs.records.logs.lines import LineDocument
 from trainyard.contract.orders import LogRule
 from trainyard.failures.log_rules import LineRules, builtin_rules

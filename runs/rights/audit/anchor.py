@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils.crypto import salted_hmac
 
-from runs.models.security.audit import AuditEntry, AuditHead
+from runs.models.security import AuditEntry, AuditHead
 
 log = structlog.get_logger(__name__)
 

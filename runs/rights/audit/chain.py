@@ -26,7 +26,7 @@ from django.db.models import Subquery
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from runs.models.security.audit import AuditEntry, AuditHead
+from runs.models.security import AuditEntry, AuditHead
 from runs.rights.audit import anchor
 from runs.rights.audit.collectors import SyslogPlace
 from runs.rights.audit.facts import Act, as_attributes, as_time, as_written, canonical

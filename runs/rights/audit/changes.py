@@ -10,8 +10,8 @@ from django.contrib.auth.models import Group, Permission
 from django.db.models import Model
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_save
 
+from runs.models import AuditEntry
 from runs.models.people import Project
-from runs.models.security import audit as audit_models
 from runs.rights.audit.facts import Values, current_act
 
 # Rows that the machinery writes in the course of an act; what a person changed is in others.
@@ -116,4 +116,4 @@ def _after_many(
     act.changed(row_name(instance), {}, {f"{model._meta.model_name}s {change}": named})
 
 
-assert audit_models.AuditEntry._meta.model_name in MACHINERY
+assert AuditEntry._meta.model_name in MACHINERY

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from runs.models.security.audit import AuditEntry
+from runs.models.security import AuditEntry
 from trainyard.contract.answers.people import AuditRow
 from trainyard.contract.base import JsonObject
 

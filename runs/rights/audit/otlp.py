@@ -14,7 +14,7 @@ import httpx
 import structlog
 from django.conf import settings
 
-from runs.models.security.audit import AuditEntry, AuditHead
+from runs.models.security import AuditEntry, AuditHead
 from runs.rights.audit.collectors import Collector
 from runs.rights.audit.facts import ShownEntry, as_attributes
 from runs.rights.audit.pseudonyms import shown

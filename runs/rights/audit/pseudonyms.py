@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from django.db.models import Q, QuerySet
 
 from runs.models import AuditEntry, ErasedPerson
-from runs.models.privacy.people import pseudonym_of
+from runs.models.privacy import pseudonym_of
 from runs.rights.audit.facts import ShownEntry, as_written
 from trainyard.contract.base import JsonObject
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from runs.models.security.audit import AuditEntry
+from runs.models.security import AuditEntry
 
 LEARN, LEARN_ACTS = timedelta(days=7), 10  # of a person whose habits are not known yet
 REFUSED_WITHIN, MANY_REFUSED = timedelta(minutes=10), 30

@@ -25,7 +25,7 @@ def part(number: int, *ranks: dict[str, Any], reason: dict[str, Any] | None = No
 
 
 def judged(*parts: PlacementState) -> Cause:
-    cause = cause_of(failures_of(parts), parts).cause
+    cause = cause_of(failures_of(parts), parts)[1]
     for sentence in (cause.sentence, *(one.sentence for one in cause.consequences)):
         assert "GLHF" not in sentence and "typically caused" not in sentence and "\n" not in sentence
     return cause

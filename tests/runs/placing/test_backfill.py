@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from runs.placing.backfill import reserve
 from runs.placing.fitting import GPU, Placed, Request, Room
-from runs.placing.scheduling import place
+from runs.placing.scheduling import place, reserve
 
 
 def room(name: str, slots: int = 4, *, free: int = 0, ends: float | None = None) -> Room:

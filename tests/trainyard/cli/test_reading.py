@@ -55,7 +55,7 @@ def test_show_says_what_ended_a_failed_run_and_what_followed(
     run = make_run(status=Status.FAILED)
     attempt = make_attempt(run, [make_node(cast.cluster)])
     felt = "Rank 0 on a lost its connection to another rank."
-    attempt.record_cause(
+    attempt.cause = to_builtins(
         Cause(
             cause_class=CauseClass.KILLED,
             sentence="Rank 1 on b was killed by SIGKILL (9).",

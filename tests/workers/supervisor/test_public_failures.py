@@ -56,4 +56,4 @@ def test_the_cause_names_the_rank_and_what_befell_it(calm_node: ControlledNode, 
 def cause_in(report: Any, node: str) -> Cause:
     shown: dict[str, Any] = {"phase": Phase.ENDED, "silent_s": 0.0, "is_answering": True, "is_listed": True}
     part = PlacementState(node=node, report=convert(report, AttemptReport), num_ranks=2, **shown)
-    return cause_of(failures_of([part]), [part]).cause
+    return cause_of(failures_of([part]), [part])[1]

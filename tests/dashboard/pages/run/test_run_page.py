@@ -104,7 +104,7 @@ def test_a_failed_run_shows_the_class_of_its_cause_and_what_followed(
     run = make_run(status=Status.FAILED, reason_sentence="The supervisor on b was killed; its ranks ended with it.")
     attempt = make_attempt(run, [make_node(cast.cluster)], phase=Phase.ENDED)
     felt = "Rank 0 on a lost its connection to another rank."
-    attempt.record_cause(
+    attempt.cause = to_builtins(
         Cause(
             cause_class=CauseClass.PROCESS_LOST,
             sentence=run.reason_sentence,

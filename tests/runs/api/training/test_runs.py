@@ -14,6 +14,7 @@ from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.runs.api.conftest import Api
 from tests.series import write_series
+from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import Cause, CauseClass, Consequence
 
 MakeRun = Callable[..., Run]
@@ -197,7 +198,7 @@ def test_an_attempt_says_why_it_ended(mate: Api, cast: Cast, make_run: MakeRun) 
     url = f"/runs/{run.pk}/attempts"
     assert mate("GET", url).json()["items"][0]["cause"] is None
     felt = Consequence("Rank 0 on a lost its connection to another rank.", "a", 0)
-    attempt.record_cause(
+    attempt.cause = to_builtins(
         Cause(
             cause_class=CauseClass.KILLED,
             sentence="Rank 1 on b was killed by SIGKILL (9).",

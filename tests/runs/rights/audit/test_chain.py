@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from runs.models import AuditEntry, AuditHead
-from runs.models.security.audit import AppendOnly
+from runs.models.security import AppendOnly
 from runs.rights.audit.chain import append, remove_before, verify
 from runs.rights.audit.facts import Act
 

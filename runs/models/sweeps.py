@@ -1,22 +1,19 @@
-"""A sweep: runs made by a search over the fields of a base spec."""
+"""A sweep: runs made by a search over the fields of a base spec; its trials, and what they reported."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from django.db import models, transaction
 from django.utils import timezone
 
 from runs.models.clusters import Cluster
 from runs.models.people import Project, User
+from runs.models.runs import Run, choices
 from runs.serving import broadcast
 from runs.values.ids import new_id
-from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus
+from trainyard.contract.statuses import SWEEP_FINAL, TRIAL_FINAL, SweepStatus, TrialState
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
-
-if TYPE_CHECKING:
-    from runs.models.sweeps.trial import Trial
 
 # States that may follow each state.
 TRANSITIONS: dict[SweepStatus, frozenset[SweepStatus]] = {
@@ -39,9 +36,7 @@ class Sweep(models.Model):
     name = models.CharField(max_length=120)
     spec = models.JSONField()  # of a SweepSpec, as checked
     base_spec = models.JSONField()  # with its code pinned: what is edited later does not change the sweep
-    status = models.CharField(
-        max_length=10, choices=[(one.value, one.value) for one in SweepStatus], default=SweepStatus.RUNNING
-    )
+    status = models.CharField(max_length=10, choices=choices(SweepStatus), default=SweepStatus.RUNNING)
     reason_code = models.CharField(max_length=60, blank=True)
     reason_sentence = models.TextField(blank=True)
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="sweeps")
@@ -111,3 +106,80 @@ class Sweep(models.Model):
 
     def live_trials(self) -> models.QuerySet[Trial]:
         return self.trials.live()
+
+
+class TrialQuerySet(models.QuerySet["Trial"]):
+    def live(self) -> TrialQuerySet:
+        return self.filter(state__in=(TrialState.WAITING, TrialState.RUNNING))
+
+
+class Trial(models.Model):
+    """One set of parameters. A WAITING one gets its run in the transaction that makes it RUNNING, so that no trial has
+    two; further runs of the same parameters with other seeds are TrialRuns."""
+
+    sweep = models.ForeignKey(Sweep, on_delete=models.CASCADE, related_name="trials")
+    number = models.PositiveIntegerField()
+    state = models.CharField(max_length=8, choices=choices(TrialState), default=TrialState.WAITING)
+    reason = models.TextField(blank=True)  # why it failed or was stopped
+    parameters = models.JSONField(default=dict)
+    value = models.FloatField(null=True, blank=True)  # of the first objective
+    values = models.JSONField(default=list, blank=True)  # of all objectives, where there are several
+    run = models.OneToOneField(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="trial")
+    # Of population based training: whose checkpoint it goes on from.
+    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    parent_step = models.BigIntegerField(null=True, blank=True)
+    by_hand = models.BooleanField(default=False)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    steps = models.BigIntegerField(null=True, blank=True)  # the last step that it has reported
+    pruned_at_step = models.BigIntegerField(null=True, blank=True)
+    is_promoted = models.BooleanField(default=False)  # a person let it go on: it is not pruned again
+    system_attributes = models.JSONField(default=dict, blank=True)  # the sampler's own
+
+    objects = TrialQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("sweep", "number")
+        constraints = (models.UniqueConstraint(fields=("sweep", "number"), name="one_trial_per_number"),)
+        indexes = (models.Index(fields=("sweep", "state", "value"), name="trial_by_state"),)
+
+    def __str__(self) -> str:
+        return f"trial {self.number} of {self.sweep_id}"
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in TRIAL_FINAL
+
+    def run_ids(self) -> list[str]:
+        """Return the ids of its runs, by seed."""
+        others = self.further_runs.exclude(run=None).order_by("seed").values_list("run_id", flat=True)
+        return [one for one in (self.run_id, *others) if one is not None]
+
+
+class TrialRun(models.Model):
+    """A further run of a trial, with another seed; that of seed 0 is the trial's own."""
+
+    trial = models.ForeignKey(Trial, on_delete=models.CASCADE, related_name="further_runs")
+    seed = models.PositiveIntegerField()
+    run = models.OneToOneField(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="trial_seed")
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("trial", "seed"), name="one_run_per_seed"),)
+
+    def __str__(self) -> str:
+        return f"seed {self.seed} of {self.trial_id}"
+
+
+class TrialReport(models.Model):
+    """The value of the objective at a step. A step counts once, however often restarts train it again."""
+
+    trial = models.ForeignKey(Trial, on_delete=models.CASCADE, related_name="reports")
+    step = models.BigIntegerField()
+    value = models.FloatField()
+
+    class Meta:
+        ordering = ("trial", "step")
+        constraints = (models.UniqueConstraint(fields=("trial", "step"), name="one_report_per_step"),)
+
+    def __str__(self) -> str:
+        return f"{self.value:g} at step {self.step} of {self.trial_id}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runs.life.hangs.compare import RankView, find_hang
+from runs.life.hangs import RankView, find_hang
 from trainyard.contract.causes import HangKind
 from trainyard.contract.reports import PendingCollective, RankStall
 from trainyard.spec.sections.hangs import HangRules

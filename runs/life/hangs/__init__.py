@@ -1,1 +1,0 @@
-"""Causes of hangs: concluded from the reports of all its nodes together."""

@@ -1,1 +1,0 @@
-"""Rows of the audit and of secrets."""
