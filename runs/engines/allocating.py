@@ -18,7 +18,7 @@ from django.db.models import Q, QuerySet
 from runs.engines.celery import CeleryEngine
 from runs.engines.cluster_settings.settings import Offer, Settings
 from runs.engines.findings import Finding, machines, probe_of
-from runs.engines.machine_system import ExaminedSystem, SystemAway, origin_of
+from runs.engines.machine_system import ExaminedSystem, needed, origin_of, until_failed
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
 from runs.placing.fitting import Room
@@ -52,12 +52,11 @@ class AllocatingEngine(CeleryEngine, ABC):
         """Raises SystemAway where nothing lets us in."""
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        try:
+        yield from until_failed(self._steps(cluster))
+
+    def _steps(self, cluster: Cluster) -> Iterator[Finding]:
+        with needed(*self.access):
             system = self.system(cluster)
-        except SystemAway as error:
-            step, advice = self.access
-            yield Finding(step, False, str(error), advice)
-            return
         yield from system.steps(probe_of(origin_of(cluster).server))
 
     def examine_billed(self, cluster: Cluster) -> Iterator[Finding]:

@@ -1,8 +1,10 @@
 """Interface between an engine that brings nodes and its own system, such as Slurm."""
 
+import os
+import pwd
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -14,6 +16,7 @@ from runs.engines.findings import Finding, Probe
 from runs.models import Cluster
 
 E = TypeVar("E", bound=Exception)
+T = TypeVar("T")
 
 
 def mark_of(cluster: str) -> str:
@@ -41,6 +44,57 @@ class SystemAway(Exception):
 
 class SystemRefused(Exception):
     """The system does not take the request and would not take it again; the message is a sentence."""
+
+
+class Refusal(Exception):
+    """The system answers, and does not carry a request out. The message is its own."""
+
+
+def asked(call: Callable[[], T], problem: str) -> T:
+    """Do the call. A refusal becomes SystemAway, since it is tried again; ``problem`` is what was not done."""
+    try:
+        return call()
+    except Refusal as error:
+        raise SystemAway(f"{problem}: {as_sentence(error)}") from error
+
+
+def not_taken(
+    system: str, cluster: str, error: Refusal, *, is_passing: bool, advice: str = ""
+) -> SystemAway | SystemRefused:
+    """Return the error for machines that were asked for in vain. ``is_passing``: the same may be taken later."""
+    if is_passing:
+        return SystemAway(f"{system} took no job on cluster {cluster}: {as_sentence(error)}")
+    advice = advice or f"`trainyard doctor --cluster {cluster}` looks for the reason."
+    return SystemRefused(f"{system} refused the job: {as_sentence(error)} {advice} Then restart the run.")
+
+
+class StepFailed(Exception):
+    """A step of ``trainyard doctor`` that the others need."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.sentence)
+        self.finding = finding
+
+
+@contextmanager
+def needed(step: str, advice: str) -> Iterator[None]:
+    """Raises StepFailed where the system does not answer, or refuses."""
+    try:
+        yield
+    except (SystemAway, Refusal) as error:
+        raise StepFailed(Finding(step, False, as_sentence(error), advice)) from error
+
+
+def until_failed(steps: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield the steps, up to one that the others need."""
+    try:
+        yield from steps
+    except StepFailed as error:
+        yield error.finding
+
+
+def as_sentence(error: Exception) -> str:
+    return f"{str(error).rstrip('.')}."
 
 
 MAX_QUOTED = 400
@@ -114,6 +168,13 @@ class SystemJob:
     is_incomplete: bool = False  # not all of its machines were asked for: it is submitted again, and completed
     is_kept: bool = False  # it is over, and something of it stays there until it is cancelled once more
 
+    def waiting(self, why: Words) -> "SystemJob":
+        return replace(self, state=JobState.PENDING, reason=why.reason, sentence=why.sentence)
+
+    def ended(self, end: JobEnd, *, is_kept: bool = False) -> "SystemJob":
+        told = {"end": end.kind, "end_sentence": end.sentence, "exit_code": end.exit_code}
+        return replace(self, state=JobState.OVER, is_kept=is_kept, **told)
+
 
 def unsubmitted(job: str, attempt: str) -> SystemJob:
     """Return a job whose submission was cut off: it has started nothing, and is submitted again."""
@@ -153,7 +214,16 @@ class MachineSystem(Protocol):
 
 class ExaminedSystem(MachineSystem, Protocol):
     def steps(self, probe: Probe) -> Iterator[Finding]:
-        """Yield what `trainyard doctor` finds; a step that needs an earlier one is left out where that failed."""
+        """Yield what `trainyard doctor` finds. Raises StepFailed where the steps behind it need the one that failed."""
+
+
+def user_variables() -> dict[str, str]:
+    """Return the variables that say who this server's user is, for programs that get none of its others."""
+    try:
+        user = pwd.getpwuid(os.getuid())
+    except KeyError:
+        return {"HOME": "/"}
+    return {"USER": user.pw_name, "LOGNAME": user.pw_name, "HOME": user.pw_dir}
 
 
 def node_words(interpreter: str, request: MachineRequest, *, server: str, home: str) -> list[str]:

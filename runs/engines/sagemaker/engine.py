@@ -3,19 +3,22 @@
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.settings import secret_of
 from runs.engines.findings import Finding, Probe, machines, not_run, probe_of, trusted_words
 from runs.engines.machine_system import (
+    JobState,
     MachineRequest,
     Origin,
     SystemAway,
     SystemJob,
-    SystemRefused,
+    as_sentence,
+    asked,
+    needed,
     node_words,
+    not_taken,
     origin_of,
     unsubmitted,
 )
@@ -32,7 +35,6 @@ CHANNEL = NAME  # of the file system: SageMaker mounts it at /opt/ml/input/data/
 START = "workers.machine.sagemaker"
 HOME = "/opt/ml/trainyard"
 MAX_TAG = 256
-T = TypeVar("T")
 
 
 class SageMakerEngine(AllocatingEngine):
@@ -70,8 +72,8 @@ class SageMakerSystem:
         """Return the jobs that have not ended, and those whose secret is still there."""
         self._aws.begin()
         mark = self._origin.mark
-        listed = self._asked(lambda: self._aws.open_jobs(prefix_of(mark)), "list our jobs")
-        secrets = self._asked(lambda: self._aws.secret_names(secrets_of(mark)), "list our secrets")
+        listed = asked(lambda: self._aws.open_jobs(prefix_of(mark)), "AWS did not list our jobs")
+        secrets = asked(lambda: self._aws.secret_names(secrets_of(mark)), "AWS did not list our secrets")
         with_secret = {name.removeprefix(secrets_of(mark)) for name in secrets}
         attempts = {attempt_in(one.training_job_name, mark) for one in listed} | with_secret
         return [self._seen(attempt, has_secret=attempt in with_secret) for attempt in sorted(attempts)]
@@ -91,19 +93,18 @@ class SageMakerSystem:
             self._aws.create_secret(secret, text, tags_of(self._settings, request, self._origin))
             self._aws.create_job(job)
         except AWSRefusal as error:
-            where = f"cluster {self._origin.cluster}"
-            if error.is_passing:
-                raise SystemAway(f"SageMaker took no job on {where}: {error} ({error.code}).") from error
-            self._asked(lambda: self._aws.delete_secret(secret), "delete the join tokens")
-            advice = f"`trainyard doctor --cluster {self._origin.cluster}` looks for the reason. Then restart the run."
-            raise SystemRefused(f"SageMaker refused the job: {error} ({error.code}). {advice}") from error
+            if not error.is_passing:
+                self._delete_secret(secret)
+            raise not_taken("SageMaker", self._origin.cluster, error, is_passing=error.is_passing) from error
         return job_name_of(mark, request.attempt)
 
     def cancel(self, job: str) -> None:
         self._aws.begin()
-        secret = secret_name_of(self._origin.mark, attempt_in(job, self._origin.mark))
-        self._asked(lambda: self._aws.stop_job(job), f"stop job {job}")
-        self._asked(lambda: self._aws.delete_secret(secret), "delete the join tokens")
+        asked(lambda: self._aws.stop_job(job), f"AWS did not stop job {job}")
+        self._delete_secret(secret_name_of(self._origin.mark, attempt_in(job, self._origin.mark)))
+
+    def _delete_secret(self, name: str) -> None:
+        asked(lambda: self._aws.delete_secret(name), "AWS did not delete the join tokens")
 
     def _seen(self, attempt: str, *, has_secret: bool) -> SystemJob:
         name = job_name_of(self._origin.mark, attempt)
@@ -112,18 +113,11 @@ class SageMakerSystem:
             return unsubmitted(name, attempt)  # there is the secret alone
         if reasons.is_taken_back(job):
             self.cancel(name)  # AWS would start it again, and its tokens are used
-            return reasons.ended(name, attempt, reasons.taken_back(job))
+            return SystemJob(name, attempt, JobState.OVER).ended(reasons.taken_back(job))
         return reasons.job_of(job, attempt, has_secret=has_secret)
 
     def _described(self, name: str) -> TrainingJob | None:
-        return self._asked(lambda: self._aws.job(name), f"describe job {name}")
-
-    def _asked(self, call: Callable[[], T], doing: str) -> T:
-        """Do the call. A refusal becomes SystemAway: it is tried again."""
-        try:
-            return call()
-        except AWSRefusal as error:
-            raise SystemAway(f"AWS did not {doing}: {error} ({error.code}).") from error
+        return asked(lambda: self._aws.job(name), f"AWS did not describe job {name}")
 
 
 # Step by step, whether a SageMaker cluster can run what is launched on it. A step that needs an earlier one is left
@@ -136,36 +130,24 @@ RIGHTS_ADVICE = "docs/sagemaker.md has the policy that this server's credentials
 
 
 def examine(settings: SageMakerSettings, origin: Origin, aws: Aws) -> Iterator[Finding]:
-    try:
+    with needed("credentials", "Enter an access key and its secret, or give this server a role or a profile."):
         caller = aws.caller()
-    except (SystemAway, AWSRefusal) as error:
-        advice = "Enter an access key and its secret, or give this server a role or a profile."
-        yield Finding("credentials", False, _words(error), advice)
-        return
     yield Finding("credentials", True, f"AWS knows us in {settings.region} as {caller.arn}.")
     aws.begin()
-    jobs = _jobs(origin, aws)
-    yield jobs
-    if jobs.is_fine:
-        yield _secrets(origin, aws)
-        yield _role(settings, aws, caller.account)
-        advice = f"`trainyard doctor --cluster {origin.cluster} --accept-cost` runs one, for some minutes of its price."
-        yield Finding("job", None, f"AWS bills a short job on {machines(min(2, settings.machines))}. {advice}")
-
-
-def _jobs(origin: Origin, aws: Aws) -> Finding:
-    try:
+    with needed("SageMaker", RIGHTS_ADVICE):
         number = len(aws.open_jobs(prefix_of(origin.mark)))
-    except (SystemAway, AWSRefusal) as error:
-        return Finding("SageMaker", False, _words(error), RIGHTS_ADVICE)
-    return Finding("SageMaker", True, f"SageMaker answers and lets us list training jobs ({number} of ours are open).")
+    yield Finding("SageMaker", True, f"SageMaker answers and lets us list training jobs ({number} of ours are open).")
+    yield _secrets(origin, aws)
+    yield _role(settings, aws, caller.account)
+    advice = f"`trainyard doctor --cluster {origin.cluster} --accept-cost` runs one, for some minutes of its price."
+    yield Finding("job", None, f"AWS bills a short job on {machines(min(2, settings.machines))}. {advice}")
 
 
 def _secrets(origin: Origin, aws: Aws) -> Finding:
     try:
         aws.secret_names(secrets_of(origin.mark))
     except (SystemAway, AWSRefusal) as error:
-        return Finding("secrets", False, _words(error), RIGHTS_ADVICE)
+        return Finding("secrets", False, as_sentence(error), RIGHTS_ADVICE)
     return Finding("secrets", True, "Secrets Manager answers and lets us list secrets; join tokens go there.")
 
 
@@ -180,7 +162,7 @@ def _role(settings: SageMakerSettings, aws: Aws, account: str) -> Finding:
     except (SystemAway, AWSRefusal) as error:
         if isinstance(error, AWSRefusal) and error.is_missing:
             return Finding("role", False, f"There is no role {name}.", advice)
-        return Finding("role", None, f"Role {name} cannot be looked at: {_words(error)}")
+        return Finding("role", None, f"Role {name} cannot be looked at: {as_sentence(error)}")
     if SERVICE not in json.dumps(role.assume_role_policy_document):
         advice = f"Let {SERVICE} assume it (its trust policy)."
         return Finding("role", False, f"SageMaker may not use role {name}.", advice)
@@ -197,7 +179,7 @@ def examine_billed(settings: SageMakerSettings, origin: Origin, aws: Aws, probe:
         aws.create_job(trial_job_of(settings, name, number, words, origin))
         job = _wait(aws, name)
     except (SystemAway, AWSRefusal) as error:
-        yield not_run(number, _words(error), RIGHTS_ADVICE)
+        yield not_run(number, as_sentence(error), RIGHTS_ADVICE)
         return
     if job is None or job.training_job_status not in reasons.OVER:
         why = "it is not there any more." if job is None else reasons.why_job_waits(job).sentence
@@ -222,11 +204,6 @@ def _wait(aws: Aws, name: str) -> TrainingJob | None:
         if job is None or job.training_job_status in reasons.OVER or time.monotonic() > deadline:
             return job
         time.sleep(EVERY_S)
-
-
-def _words(error: Exception) -> str:
-    code = f" ({error.code})" if isinstance(error, AWSRefusal) else ""
-    return f"{str(error).rstrip('.')}{code}."
 
 
 # The training job of one attempt, as CreateTrainingJob takes it, and its secret. Everything here is pure.

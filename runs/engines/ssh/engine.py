@@ -12,6 +12,7 @@ from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding, Probe, probe_answers, probe_names
 from runs.engines.machine_system import (
+    JobEnd,
     JobState,
     MachineRequest,
     Origin,
@@ -28,6 +29,7 @@ from runs.engines.ssh.settings import Host, SshSettings
 from runs.models import Cluster
 from trainyard.contract.base import BadDocument, JsonObject, decode, encode
 from trainyard.contract.calls import HostAnswer, HostJob, HostJobState, HostQuestion, HostVerb
+from trainyard.formats.words import counted
 
 AWAY_S = 10.0  # after which a host that did not answer is tried again
 MAX_AT_ONCE = 16
@@ -221,9 +223,8 @@ class SshSystem:
         if len(able) < request.num_machines:
             why = f" {' '.join(list(problems.values())[:3])}" if problems else ""
             raise SystemAway(
-                f"Cluster {self._cluster} has {len(able)} free host{'' if len(able) == 1 else 's'} with "
-                f"{request.slots} slot{'' if request.slots == 1 else 's'} of {request.num_machines} that are needed."
-                f"{why}"
+                f"Cluster {self._cluster} has {counted(len(able), 'free host')} with {counted(request.slots, 'slot')} "
+                f"of {request.num_machines} that are needed.{why}"
             )
         return [host.label for host in able[: request.num_machines]]
 
@@ -279,26 +280,24 @@ def job_of(parts: Parts, away: Collection[str]) -> SystemJob:
         started_at=max((one.started_at or 0.0 for one in started), default=None),
     )
     if states == {HostJobState.OVER} and is_known:
-        return _ended(job, started, parts)
+        return job.ended(_end_of(started, parts), is_kept=True)
     if any(label not in away for label in missing) and HostJobState.OVER not in states:
         sentence = "it is being started."
         return replace(job, state=JobState.PENDING, sentence=sentence, started_at=None, is_incomplete=True)
     return job
 
 
-def _ended(job: SystemJob, ended: Sequence[HostJob], parts: Parts) -> SystemJob:
-    over = replace(job, state=JobState.OVER, is_kept=True)
+def _end_of(ended: Sequence[HostJob], parts: Parts) -> JobEnd:
     failed = [one for one in ended if one.exit_code != 0]
     if not failed:
-        return replace(over, end_sentence="The nodes ended.", exit_code=0)
+        return JobEnd(None, "The nodes ended.", 0)
     part = next((one for one in failed if one.last_words), failed[0])
     label = parts.hosts[part.machine]
     if part.exit_code is None:
         sentence = f"The node on {label} was gone when the server looked: the host was started anew, or it was killed."
-        return replace(over, end=EndKind.NODE_FAILED, end_sentence=sentence)
+        return JobEnd(EndKind.NODE_FAILED, sentence)
     words = f": {part.last_words.rstrip('.')}" if part.last_words else ""
-    sentence = f"The node on {label} ended with exit code {part.exit_code}{words}."
-    return replace(over, end=EndKind.ENDED, end_sentence=sentence, exit_code=part.exit_code)
+    return JobEnd(EndKind.ENDED, f"The node on {label} ended with exit code {part.exit_code}{words}.", part.exit_code)
 
 
 def _failed_early(job: HostJob) -> bool:

@@ -26,7 +26,7 @@ from tests.voices import Voice
 
 @dataclass(frozen=True, kw_only=True)
 class MachinesSettings(Settings):
-    machines: int = field(4, "Machines")
+    machines: int = field("Machines", default=4)
 
     def offers(self) -> list[Offer]:
         return [Offer(self.machines, 2)]

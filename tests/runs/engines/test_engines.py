@@ -19,7 +19,7 @@ from runs.engines import ENGINES, allocating_engine
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.settings import LINES, NUMBER, SECRET, TEXT, SettingField, SettingsError
 from runs.engines.findings import Probe
-from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemAway, mark_of
+from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemAway, mark_of, until_failed
 from runs.models import Allocation, Attempt, Cluster, Node, Run
 from tests.cast import Cast, make_attempt, make_user, spec
 from tests.runs.engines.local_engine import LocalEngine
@@ -222,7 +222,7 @@ def test_a_system_that_is_away_is_a_sentence_and_no_end(world: World) -> None:
             ask()
     with suppress(SystemAway):
         assert system.find(job) is None
-    found = list(system.steps(Probe("http://127.0.0.1:9", "127.0.0.1:9")))
+    found = list(until_failed(system.steps(Probe("http://127.0.0.1:9", "127.0.0.1:9"))))
     assert found[-1].is_fine is False and found[-1].sentence.endswith(".")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from runs.causes.allocations import EndKind
 from runs.engines.findings import Finding
-from runs.engines.machine_system import JobState, SystemAway, SystemJob, SystemRefused
+from runs.engines.machine_system import JobState, SystemAway, SystemJob, SystemRefused, until_failed
 from runs.engines.sagemaker.aws import Aws
 from runs.engines.sagemaker.engine import SageMakerEngine, SageMakerSystem, examine
 from runs.engines.sagemaker.settings import SageMakerSettings
@@ -119,7 +119,7 @@ def findings(account: Any, **changes: Any) -> dict[str, Finding]:
     from tests.aws.account import SECRET_KEY
 
     settings = SageMakerSettings.of(SageMakerEngine().checked(account.settings(**changes)))
-    return {one.step: one for one in examine(settings, ORIGIN, Aws(settings, SECRET_KEY))}
+    return {one.step: one for one in until_failed(examine(settings, ORIGIN, Aws(settings, SECRET_KEY)))}
 
 
 @pytest.fixture
