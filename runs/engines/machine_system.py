@@ -22,7 +22,7 @@ T = TypeVar("T")
 def mark_of(cluster: str) -> str:
     """Return a word by which this server knows the jobs of one of its clusters, by id. Other clusters of ours, and
     other servers, may use the same system."""
-    return salted_hmac("runs.engines.marks", cluster, secret=settings.SECRET_KEY).hexdigest()[:12]
+    return salted_hmac("runs.engines.marks", cluster).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,8 @@ class SystemJob:
         return replace(self, state=JobState.PENDING, reason=why.reason, sentence=why.sentence)
 
     def ended(self, end: JobEnd, *, is_kept: bool = False) -> "SystemJob":
-        told = {"end": end.kind, "end_sentence": end.sentence, "exit_code": end.exit_code}
-        return replace(self, state=JobState.OVER, is_kept=is_kept, **told)
+        kind, sentence, code = end
+        return replace(self, state=JobState.OVER, end=kind, end_sentence=sentence, exit_code=code, is_kept=is_kept)
 
 
 def unsubmitted(job: str, attempt: str) -> SystemJob:
@@ -211,8 +211,6 @@ class MachineSystem(Protocol):
     def cancel(self, job: str) -> None:
         """Give the machines back. A job that is over, or unknown, is no error."""
 
-
-class ExaminedSystem(MachineSystem, Protocol):
     def steps(self, probe: Probe) -> Iterator[Finding]:
         """Yield what `trainyard doctor` finds. Raises StepFailed where the steps behind it need the one that failed."""
 

@@ -104,7 +104,7 @@ class Api:
         return f"/api/v1/namespaces/{self._namespace}/{name}"
 
     def _get(self, kind: type[T], path: str, **query: str) -> T:
-        return self._read(self._call("GET", path, **query), kind)
+        return self._read(self._call("GET", path, None, **query), kind)
 
     def _call(self, method: str, path: str, body: JsonObject | None = None, **query: str) -> bytes:
         """Raises Refusal, or SystemAway."""

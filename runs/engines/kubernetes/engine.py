@@ -6,26 +6,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-import structlog
 from django.conf import settings as django_settings
 
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding, Probe, probe_answers, probe_names
-from runs.engines.kubernetes import reasons
+from runs.engines.kubernetes import manifests, reasons
 from runs.engines.kubernetes.api import Api, KubernetesRefusal
 from runs.engines.kubernetes.documents import Job, Pod
-from runs.engines.kubernetes.manifests import (
-    ATTEMPT,
-    MARK,
-    RELEASED,
-    job_of,
-    name_of,
-    release_of,
-    secret_of,
-    selector_of,
-    service_of,
-)
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import (
     JobEnd,
@@ -77,7 +65,7 @@ def _trial(api: Api, settings: KubernetesSettings, origin: Origin) -> Finding:
     """Have the API server check a whole job, the pod template in it, without making it."""
     request = MachineRequest(_word(), "doctor", settings.machines, settings.slots, [])
     try:
-        api.create_job(job_of(settings, request, origin), is_trial=True)
+        api.create_job(manifests.job_of(settings, request, origin), is_trial=True)
     except (SystemAway, KubernetesRefusal) as error:
         advice = "Change what it names where the cluster is edited; the pod template is in .spec.template.spec."
         words = f"The API server does not take a job as ours are: {error}"
@@ -96,7 +84,7 @@ def _probe(api: Api, settings: KubernetesSettings, origin: Origin, probe: Probe)
             pods, problem = _wait(api, request.attempt)
             texts = {pod.metadata.name: api.log_tail(pod.metadata.name, 20) for pod in pods if not problem}
         finally:
-            api.delete_job(name_of(request.attempt))
+            api.delete_job(manifests.name_of(request.attempt))
     except (SystemAway, KubernetesRefusal) as error:
         yield Finding("pods", False, f"A short job of {machines} did not run: {error}")
         return
@@ -114,10 +102,10 @@ def _probe(api: Api, settings: KubernetesSettings, origin: Origin, probe: Probe)
 
 def _probe_job(settings: KubernetesSettings, request: MachineRequest, origin: Origin, probe: Probe) -> JsonObject:
     """Return the job as ours are, with another command, without tokens, and for a short time."""
-    job = job_of(settings, request, Origin(f"doctor-{origin.mark}", origin.cluster, origin.server))
+    job = manifests.job_of(settings, request, Origin(f"doctor-{origin.mark}", origin.cluster, origin.server))
     job["spec"] |= {"suspend": False, "activeDeadlineSeconds": int(PROBE_LIMIT_S), "ttlSecondsAfterFinished": 60}
     if settings.queue:
-        job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = settings.queue
+        job["metadata"]["labels"][manifests.QUEUE] = settings.queue
         job["spec"]["suspend"] = True
     pod = job["spec"]["template"]["spec"]
     pod["volumes"] = [volume for volume in pod["volumes"] if volume["name"] != "trainyard-join"]
@@ -132,8 +120,8 @@ def _wait(api: Api, attempt: str) -> tuple[list[Pod], str]:
     """Return the pods of the job once they have ended, or what keeps them from it."""
     deadline = time.monotonic() + PROBE_LIMIT_S
     while True:
-        pods = api.pods(f"{ATTEMPT}={attempt}")
-        job = api.job(name_of(attempt))
+        pods = api.pods(f"{manifests.ATTEMPT}={attempt}")
+        job = api.job(manifests.name_of(attempt))
         if job is None:
             return pods, "it was deleted by somebody."
         seen = reasons.job_of(job, pods, datetime.now(UTC))
@@ -176,9 +164,6 @@ RIGHTS = (
 FOR_KUEUE = (Right("kueue.x-k8s.io", "workloads", "list", is_needed=False),)
 
 
-log = structlog.get_logger(__name__)
-
-
 class KubernetesEngine(AllocatingEngine):
     label = "Kubernetes"
     settings_type = KubernetesSettings
@@ -207,13 +192,13 @@ class KubernetesSystem:
 
     def jobs(self) -> list[SystemJob]:
         now = datetime.now(UTC)
-        selector = selector_of(self._origin.mark)
+        selector = manifests.selector_of(self._origin.mark)
         listed = asked(lambda: self._api.jobs(selector), "Kubernetes did not list our jobs")
         pods = reasons.pods_by_attempt(asked(lambda: self._api.pods(selector), "Kubernetes did not list our pods"))
         found = [
-            self._seen(job, pods.get(job.metadata.label(ATTEMPT), []), now)
-            if RELEASED in (job.metadata.annotations or {})
-            else unsubmitted(job.metadata.name, job.metadata.label(ATTEMPT))
+            self._seen(job, pods.get(job.metadata.label(manifests.ATTEMPT), []), now)
+            if manifests.RELEASED in (job.metadata.annotations or {})
+            else unsubmitted(job.metadata.name, job.metadata.label(manifests.ATTEMPT))
             for job in listed
         ]
         return [*found, *reasons.orphans(listed, pods, now)]
@@ -223,13 +208,13 @@ class KubernetesSystem:
         return reasons.deleted(job) if found is None else None
 
     def submit(self, request: MachineRequest) -> str:
-        name = name_of(request.attempt)
+        name = manifests.name_of(request.attempt)
         try:
             uid = self._create(request, name).metadata.uid
             try:
-                self._api.create("secrets", secret_of(self._settings, request, self._origin, uid))
-                self._api.create("services", service_of(self._settings, request, self._origin, uid))
-                self._api.patch_job(name, release_of(self._settings))
+                self._api.create("secrets", manifests.secret_of(self._settings, request, self._origin, uid))
+                self._api.create("services", manifests.service_of(self._settings, request, self._origin, uid))
+                self._api.patch_job(name, manifests.release_of(self._settings))
             except KubernetesRefusal as error:
                 if not error.is_passing:
                     self.cancel(name)
@@ -244,14 +229,14 @@ class KubernetesSystem:
     def _create(self, request: MachineRequest, name: str) -> Job:
         """Make the job, or go on with the one that an earlier submission has made. Raises Refusal."""
         try:
-            return self._api.create_job(job_of(self._settings, request, self._origin))
+            return self._api.create_job(manifests.job_of(self._settings, request, self._origin))
         except KubernetesRefusal as error:
             if error.status != 409:
                 raise
             job = self._api.job(name)
             if job is None or job.metadata.deletion_timestamp is not None:
                 raise
-            if job.metadata.label(MARK) != self._origin.mark:
+            if job.metadata.label(manifests.MARK) != self._origin.mark:
                 raise SystemRefused(f"Namespace {self._settings.namespace} has another job {name} already.") from error
             return job
 

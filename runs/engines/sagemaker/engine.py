@@ -35,6 +35,10 @@ CHANNEL = NAME  # of the file system: SageMaker mounts it at /opt/ml/input/data/
 START = "workers.machine.sagemaker"
 HOME = "/opt/ml/trainyard"
 MAX_TAG = 256
+TRIAL_LIMIT_S = 570.0  # machines of AWS take minutes to start
+EVERY_S = 2.0
+SERVICE = "sagemaker.amazonaws.com"
+RIGHTS_ADVICE = "docs/sagemaker.md has the policy that this server's credentials need."
 
 
 class SageMakerEngine(AllocatingEngine):
@@ -61,12 +65,6 @@ class SageMakerEngine(AllocatingEngine):
 class SageMakerSystem:
     def __init__(self, settings: SageMakerSettings, origin: Origin, aws: Aws) -> None:
         self._settings, self._origin, self._aws = settings, origin, aws
-
-    def steps(self, probe: Probe) -> Iterator[Finding]:
-        return examine(self._settings, self._origin, self._aws)
-
-    def billed_steps(self, probe: Probe) -> Iterator[Finding]:
-        return examine_billed(self._settings, self._origin, self._aws, probe)
 
     def jobs(self) -> list[SystemJob]:
         """Return the jobs that have not ended, and those whose secret is still there."""
@@ -119,80 +117,74 @@ class SageMakerSystem:
     def _described(self, name: str) -> TrainingJob | None:
         return asked(lambda: self._aws.job(name), f"AWS did not describe job {name}")
 
+    # Step by step, whether the cluster can run what is launched on it. AWS bills a training job, so the step that runs
+    # one is done on request alone.
 
-# Step by step, whether a SageMaker cluster can run what is launched on it. A step that needs an earlier one is left
-# out where that failed. AWS bills a training job, so the step that runs one is done on request alone.
-
-TRIAL_LIMIT_S = 570.0  # machines of AWS take minutes to start
-EVERY_S = 2.0
-SERVICE = "sagemaker.amazonaws.com"
-RIGHTS_ADVICE = "docs/sagemaker.md has the policy that this server's credentials need."
-
-
-def examine(settings: SageMakerSettings, origin: Origin, aws: Aws) -> Iterator[Finding]:
-    with needed("credentials", "Enter an access key and its secret, or give this server a role or a profile."):
-        caller = aws.caller()
-    yield Finding("credentials", True, f"AWS knows us in {settings.region} as {caller.arn}.")
-    aws.begin()
-    with needed("SageMaker", RIGHTS_ADVICE):
-        number = len(aws.open_jobs(prefix_of(origin.mark)))
-    yield Finding("SageMaker", True, f"SageMaker answers and lets us list training jobs ({number} of ours are open).")
-    yield _secrets(origin, aws)
-    yield _role(settings, aws, caller.account)
-    advice = f"`trainyard doctor --cluster {origin.cluster} --accept-cost` runs one, for some minutes of its price."
-    yield Finding("job", None, f"AWS bills a short job on {machines(min(2, settings.machines))}. {advice}")
-
-
-def _secrets(origin: Origin, aws: Aws) -> Finding:
-    try:
-        aws.secret_names(secrets_of(origin.mark))
-    except (SystemAway, AWSRefusal) as error:
-        return Finding("secrets", False, as_sentence(error), RIGHTS_ADVICE)
-    return Finding("secrets", True, "Secrets Manager answers and lets us list secrets; join tokens go there.")
-
-
-def _role(settings: SageMakerSettings, aws: Aws, account: str) -> Finding:
-    name = settings.role.rpartition("/")[2]
-    owner, advice = settings.role.split(":")[4], "Change the role where the cluster is edited."
-    if owner != account:
-        words = f"The role belongs to account {owner} and we are in {account}"
-        return Finding("role", False, f"{words}: SageMaker takes roles of its own account.", advice)
-    try:
-        role = aws.role(name)
-    except (SystemAway, AWSRefusal) as error:
-        if isinstance(error, AWSRefusal) and error.is_missing:
-            return Finding("role", False, f"There is no role {name}.", advice)
-        return Finding("role", None, f"Role {name} cannot be looked at: {as_sentence(error)}")
-    if SERVICE not in json.dumps(role.assume_role_policy_document):
-        advice = f"Let {SERVICE} assume it (its trust policy)."
-        return Finding("role", False, f"SageMaker may not use role {name}.", advice)
-    return Finding("role", True, f"SageMaker may use role {name}.")
-
-
-def examine_billed(settings: SageMakerSettings, origin: Origin, aws: Aws, probe: Probe) -> Iterator[Finding]:
-    """Run a job that lasts a second, on two machines, and let each try what a node does."""
-    number = min(2, settings.machines)
-    name = f"{NAME}-doctor-{secrets.token_hex(4)}"
-    words = [*probe, *trusted_words()]
-    aws.begin()
-    try:
-        aws.create_job(trial_job_of(settings, name, number, words, origin))
-        job = _wait(aws, name)
-    except (SystemAway, AWSRefusal) as error:
-        yield not_run(number, as_sentence(error), RIGHTS_ADVICE)
-        return
-    if job is None or job.training_job_status not in reasons.OVER:
-        why = "it is not there any more." if job is None else reasons.why_job_waits(job).sentence
+    def steps(self, probe: Probe) -> Iterator[Finding]:
+        settings, origin, aws = self._settings, self._origin, self._aws
+        with needed("credentials", "Enter an access key and its secret, or give this server a role or a profile."):
+            caller = aws.caller()
+        yield Finding("credentials", True, f"AWS knows us in {settings.region} as {caller.arn}.")
         aws.begin()
-        aws.stop_job(name)
-        yield Finding("job", False, f"A short job on {machines(number)} did not end: {why}", "It was stopped again.")
-        return
-    end = reasons.end_of(job)
-    if end.kind is not None:
-        advice = "Do the subnets and security groups lead to this server, its Valkey, and the file system?"
-        yield Finding("job", False, end.sentence, advice)
-        return
-    yield Finding("job", True, f"A short job ran on {machines(number)}, which reach server, Valkey and file system.")
+        with needed("SageMaker", RIGHTS_ADVICE):
+            number = len(aws.open_jobs(prefix_of(origin.mark)))
+        words = f"SageMaker answers and lets us list training jobs ({number} of ours are open)."
+        yield Finding("SageMaker", True, words)
+        yield self._secrets()
+        yield self._role(caller.account)
+        advice = f"`trainyard doctor --cluster {origin.cluster} --accept-cost` runs one, for some minutes of its price."
+        yield Finding("job", None, f"AWS bills a short job on {machines(min(2, settings.machines))}. {advice}")
+
+    def _secrets(self) -> Finding:
+        try:
+            self._aws.secret_names(secrets_of(self._origin.mark))
+        except (SystemAway, AWSRefusal) as error:
+            return Finding("secrets", False, as_sentence(error), RIGHTS_ADVICE)
+        return Finding("secrets", True, "Secrets Manager answers and lets us list secrets; join tokens go there.")
+
+    def _role(self, account: str) -> Finding:
+        name = self._settings.role.rpartition("/")[2]
+        owner, advice = self._settings.role.split(":")[4], "Change the role where the cluster is edited."
+        if owner != account:
+            words = f"The role belongs to account {owner} and we are in {account}"
+            return Finding("role", False, f"{words}: SageMaker takes roles of its own account.", advice)
+        try:
+            role = self._aws.role(name)
+        except (SystemAway, AWSRefusal) as error:
+            if isinstance(error, AWSRefusal) and error.is_missing:
+                return Finding("role", False, f"There is no role {name}.", advice)
+            return Finding("role", None, f"Role {name} cannot be looked at: {as_sentence(error)}")
+        if SERVICE not in json.dumps(role.assume_role_policy_document):
+            advice = f"Let {SERVICE} assume it (its trust policy)."
+            return Finding("role", False, f"SageMaker may not use role {name}.", advice)
+        return Finding("role", True, f"SageMaker may use role {name}.")
+
+    def billed_steps(self, probe: Probe) -> Iterator[Finding]:
+        """Run a job that lasts a second, on two machines, and let each try what a node does."""
+        settings, origin, aws = self._settings, self._origin, self._aws
+        number = min(2, settings.machines)
+        name = f"{NAME}-doctor-{secrets.token_hex(4)}"
+        aws.begin()
+        try:
+            aws.create_job(trial_job_of(settings, name, number, [*probe, *trusted_words()], origin))
+            job = _wait(aws, name)
+        except (SystemAway, AWSRefusal) as error:
+            yield not_run(number, as_sentence(error), RIGHTS_ADVICE)
+            return
+        if job is None or job.training_job_status not in reasons.OVER:
+            why = "it is not there any more." if job is None else reasons.why_job_waits(job).sentence
+            aws.begin()
+            aws.stop_job(name)
+            words = f"A short job on {machines(number)} did not end: {why}"
+            yield Finding("job", False, words, "It was stopped again.")
+            return
+        end = reasons.end_of(job)
+        if end.kind is not None:
+            advice = "Do the subnets and security groups lead to this server, its Valkey, and the file system?"
+            yield Finding("job", False, end.sentence, advice)
+            return
+        words = f"A short job ran on {machines(number)}, which reach server, Valkey and file system."
+        yield Finding("job", True, words)
 
 
 def _wait(aws: Aws, name: str) -> TrainingJob | None:

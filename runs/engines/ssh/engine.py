@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,11 +67,10 @@ class Hosts:
         question.words, question.variables = [*words], variables
         return self._answer(host, question)
 
-    def end(self, hosts: Iterable[Host], job: Callable[[Host], HostJob | None]) -> dict[str, str]:
-        """End the jobs of these hosts and return why some could not be asked."""
-        chosen = {host.label: one for host in hosts if (one := job(host)) is not None}
-        asked = [host for host in self.all if host.label in chosen]
-        return self.ask(asked, lambda host: self._question(HostVerb.END, chosen[host.label]))[1]
+    def end(self, jobs: Mapping[str, HostJob]) -> dict[str, str]:
+        """End the jobs, by the labels of their hosts, and return why some could not be asked."""
+        asked = [host for host in self.all if host.label in jobs]
+        return self.ask(asked, lambda host: self._question(HostVerb.END, jobs[host.label]))[1]
 
     def ask(self, hosts: Sequence[Host], question: Callable[[Host], HostQuestion]) -> tuple[Answers, dict[str, str]]:
         answers: Answers = {}
@@ -207,8 +206,7 @@ class SshSystem:
         answers, problems = self._hosts.list()
         parts = next((one for one in parts_of(answers) if one.attempt == job), None)
         if parts is not None:
-            here = [host for host in self._hosts.all if host.label in parts.by_host]
-            problems = {**problems, **self._hosts.end(here, lambda host: parts.by_host[host.label])}
+            problems = {**problems, **self._hosts.end(parts.by_host)}
         waiting = {label: words for label, words in problems.items() if parts is None or label in parts.hosts}
         if waiting:
             raise SystemAway(next(iter(waiting.values())))
@@ -247,11 +245,8 @@ class SshSystem:
 
     def _end_others_of_a_failed(self, parts: Parts) -> None:
         """A node that could not start leaves the others waiting for it in vain."""
-        failed = [one for one in parts.by_host.values() if _failed_early(one)]
-        running = {label for label, job in parts.by_host.items() if job.state == HostJobState.RUNNING}
-        hosts = [host for host in self._hosts.all if host.label in running]
-        if failed and hosts:
-            self._hosts.end(hosts, lambda host: parts.by_host[host.label])
+        if any(map(_failed_early, parts.by_host.values())):
+            self._hosts.end({host: job for host, job in parts.by_host.items() if job.state == HostJobState.RUNNING})
 
 
 def parts_of(answers: Answers) -> list[Parts]:

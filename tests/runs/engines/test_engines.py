@@ -1,4 +1,4 @@
-"""The promises of ``Engine``, ``Settings`` and ``MachineSystem``, kept by every engine that brings nodes.
+"""The promises of ``CeleryEngine``, ``Settings`` and ``MachineSystem``, kept by every engine that brings nodes.
 
 A new engine gets its rows in ``SETTINGS`` and ``WORLDS``. Its own tests are about what it alone does."""
 
@@ -117,7 +117,7 @@ def test_the_docs_name_every_setting_with_its_default_and_no_other(name: str, en
     assert not wrong
 
 
-# The engine: what ``Engine`` promises, while its machines do not exist.
+# The engine: what ``CeleryEngine`` promises, while its machines do not exist.
 
 
 @pytest.fixture
