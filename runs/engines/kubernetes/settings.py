@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from runs.engines.cluster_settings import checks, settings
 from runs.engines.cluster_settings.settings import YAML, Guarded, Offer, Settings, field
-from runs.engines.kubernetes.pod_template import TemplateProblem, mount_paths, read_template
+from runs.engines.kubernetes.pod_template import mount_paths, read_template
 from trainyard.spec.values.durations import seconds_of
 
 LEAST_NOTICE_S = 10.0  # a node needs a few seconds to send what it has
@@ -21,14 +21,6 @@ def _folder(value: str) -> str:
     if value.endswith("/") or ".." in value.split("/"):
         return f"the plain path of a folder, without a slash at its end, not {value!r}"
     return checks.path(value) if value else "where the shared volume is mounted in the pods"
-
-
-def _pod(value: str) -> str:
-    try:
-        read_template(value)
-    except TemplateProblem as error:
-        return str(error)
-    return ""
 
 
 def _server_of_pods(value: str) -> str:
@@ -118,7 +110,7 @@ class KubernetesSettings(Settings):
         "Pod template",
         "A partial PodSpec in YAML, laid over ours: tolerations, nodeSelector, volumes, imagePullSecrets and more. "
         "Environment, mounts and other resources stand below containers, in the one named node.",
-        _pod,
+        checks.read_by(read_template),
         kind=YAML,
         placeholder="tolerations:\n- key: nvidia.com/gpu\n  operator: Exists",
     )

@@ -60,12 +60,7 @@ def _is_number(text: str, largest: int) -> bool:
 def _hosts(lines: list[str]) -> str:
     if not 1 <= len(lines) <= MAX_HOSTS:
         return f"from 1 to {MAX_HOSTS} lines, each as {LINE_WORDS}; not {len(lines)}"
-    for line in lines:
-        try:
-            read_host(line)
-        except ValueError as error:
-            return str(error)
-    return ""
+    return next(filter(None, map(checks.read_by(read_host), lines)), "")
 
 
 def _folder(value: str) -> str:
