@@ -18,7 +18,8 @@ from django.db.models import Q, QuerySet
 from runs.engines.celery import NOTHING, CeleryEngine, WantedOfPlacements
 from runs.engines.cluster_settings.settings import Offer, Settings
 from runs.engines.findings import Finding, machines, probe_of
-from runs.engines.machine_system import MachineSystem, needed, origin_of, until_failed
+from runs.engines.machine_system import MachineSystem, origin_of
+from runs.engines.refusals import needed, until_failed
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
 from runs.placing.fitting import Room
 from runs.placing.planning import room_of, rooms_of

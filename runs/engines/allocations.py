@@ -18,8 +18,9 @@ from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending
 from runs.engines import ENGINES
 from runs.engines.allocating import AllocatingEngine, changed, forget_left, keep_offers, leave
 from runs.engines.control_hints import request_reconcile, request_schedule
-from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemAway, SystemJob, SystemRefused
+from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemJob
 from runs.engines.pools import LIFE, Pool, join_secret
+from runs.engines.refusals import SystemAway, SystemRefused
 from runs.models import Allocation, Attempt, Cluster, HeldSlot, JoinToken, Node, Placement
 from runs.models.access import digest_of
 from runs.serving import broadcast

@@ -12,7 +12,8 @@ from django.db import transaction
 from django.utils.crypto import salted_hmac
 
 from runs.engines.allocating import AllocatingEngine, keep_offers, offered_rooms
-from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemAway, SystemJob, SystemRefused
+from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemJob
+from runs.engines.refusals import SystemAway, SystemRefused
 from runs.models import Cluster, HeldSlot, JoinToken, Node
 from runs.models.access import digest_of
 from runs.placing.admission import refused, terms_of

@@ -9,7 +9,7 @@ from re import Pattern
 from typing import Any, NamedTuple, Self
 
 from runs.engines.cluster_settings import checks
-from runs.engines.machine_system import SystemAway
+from runs.engines.refusals import SystemAway
 from runs.models import Cluster
 from runs.placing.pools import PoolRules
 from runs.rights.secrets.key_stores import KeyProblem
@@ -244,6 +244,16 @@ def shared_folder(user: str, output: str, *, heading: str = "") -> Any:
     words = f"An absolute path that all machines of the cluster share and {user} may write: checkpoints, {output}, and "
     words += "the nodes' own files while they are there."
     return field("Shared folder", words, checks.shared_folder, is_needed=True, heading=heading)
+
+
+def python(where: str, default: str = "this server's path", *, heading: str = "") -> Any:
+    words = f"The interpreter on {where} that has Trainyard; empty for {default}."
+    return field("Python", words, checks.path, heading=heading)
+
+
+def python_of_image() -> Any:
+    words = "The interpreter in the image that has Trainyard."
+    return field("Python", words, checks.program, default="python3", is_needed=True)
 
 
 def time_limit(check: Check, default: str = "", **more: Any) -> Any:

@@ -7,7 +7,7 @@ import msgspec
 
 from runs.engines.kubernetes.documents import Access, Items, Job, Notice, Pod, Version, Workload
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import MAX_QUOTED, Refusal, SystemAway, passing_over, short
+from runs.engines.refusals import MAX_QUOTED, Refusal, SystemAway, passing_over, short
 from runs.values.kept import Kept
 from trainyard.contract.base import JsonObject, prepared
 

@@ -20,18 +20,12 @@ from runs.engines.machine_system import (
     JobState,
     MachineRequest,
     Origin,
-    StepFailed,
-    SystemAway,
     SystemJob,
-    SystemRefused,
     Words,
-    as_sentence,
-    asked,
-    needed,
-    not_taken,
     origin_of,
     unsubmitted,
 )
+from runs.engines.refusals import StepFailed, SystemAway, SystemRefused, as_sentence, asked, needed, not_taken
 from runs.models import Cluster
 from trainyard.contract.base import JsonObject
 from trainyard.formats.words import counted

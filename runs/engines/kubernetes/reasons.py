@@ -9,7 +9,8 @@ from datetime import datetime
 from runs.causes.allocations import EndKind
 from runs.engines.kubernetes.documents import Condition, Job, Notice, Pod, Workload
 from runs.engines.kubernetes.manifests import ATTEMPT, ENDING, name_of
-from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words, explained, quoted
+from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words
+from runs.engines.refusals import explained, quoted
 from trainyard.contract.base import JsonObject
 from trainyard.grouping import grouped
 

@@ -59,9 +59,7 @@ class KubernetesSettings(Settings):
         is_needed=True,
         heading="Machines: one pod each",
     )
-    python: str = field(
-        "Python", "The interpreter in the image that has Trainyard.", checks.program, default="python3", is_needed=True
-    )
+    python: str = settings.python_of_image()
     machines: int = settings.machines()
     slots: int = settings.slots()
     cpus_per_slot: int = field(

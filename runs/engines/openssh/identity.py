@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings
 
 from runs.engines.cluster_settings.settings import SECRET, Guarded, Places, field, secret_of
-from runs.engines.machine_system import SystemAway
 from runs.engines.openssh.target import Target
+from runs.engines.refusals import SystemAway
 from runs.models import Cluster
 from trainyard.spooling.plain_files import write_private
 

@@ -12,19 +12,16 @@ from runs.engines.machine_system import (
     JobState,
     MachineRequest,
     Origin,
-    Refusal,
-    SystemAway,
     SystemJob,
     Words,
-    needed,
     node_variables,
     node_words,
-    not_taken,
     origin_of,
 )
 from runs.engines.ray.programs import START_LIMIT_S, RayAddress, RayProgram, program_of
 from runs.engines.ray.settings import RaySettings
 from runs.engines.ray.trainyard_ray.documents import Call, Demand, JobReport, RayAnswer, RayMachine, RayRequest
+from runs.engines.refusals import Refusal, SystemAway, needed, not_taken
 from runs.models import Cluster
 from trainyard.contract.base import BadDocument, JsonObject, decode
 from trainyard.formats.words import counted, listed

@@ -14,8 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-from runs.engines.machine_system import SystemAway, user_variables
+from runs.engines.machine_system import user_variables
 from runs.engines.ray.trainyard_ray.documents import Call, RayAnswer
+from runs.engines.refusals import SystemAway
 from trainyard.contract.base import BadDocument, decode, encode
 
 FOLDER = Path(__file__).parent

@@ -95,12 +95,7 @@ class RaySettings(Settings):
     strategy: str = field(
         "Where its machines are", "Ray's placement strategy.", default="STRICT_SPREAD", choices=STRATEGIES
     )
-    python: str = field(
-        "Python",
-        "The interpreter on the machines that has Trainyard; empty for the one that Ray runs on.",
-        checks.path,
-        heading="Programs and addresses",
-    )
+    python: str = settings.python("the machines", "the one that Ray runs on", heading="Programs and addresses")
     server: str = settings.server()
     ray_python: str = field(
         "Python with Ray",

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from runs.engines.machine_system import MAX_QUOTED, Refusal, SystemAway, passing_over, short
+from runs.engines.refusals import MAX_QUOTED, Refusal, SystemAway, passing_over, short
 from runs.engines.sagemaker.documents import Caller, JobPage, Role, RoleAnswer, SecretPage, TrainingJob
 from runs.engines.sagemaker.settings import SageMakerSettings
 from runs.values.kept import Kept

@@ -8,20 +8,8 @@ from collections.abc import Iterator
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.settings import secret_of
 from runs.engines.findings import Finding, Probe, machines, not_run, probe_of, trusted_words
-from runs.engines.machine_system import (
-    JobState,
-    MachineRequest,
-    Origin,
-    SystemAway,
-    SystemJob,
-    as_sentence,
-    asked,
-    needed,
-    node_words,
-    not_taken,
-    origin_of,
-    unsubmitted,
-)
+from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemJob, node_words, origin_of, unsubmitted
+from runs.engines.refusals import SystemAway, as_sentence, asked, needed, not_taken
 from runs.engines.sagemaker import reasons
 from runs.engines.sagemaker.aws import Aws, AWSRefusal
 from runs.engines.sagemaker.documents import TrainingJob

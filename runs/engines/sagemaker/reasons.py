@@ -6,7 +6,8 @@ import re
 from datetime import timedelta
 
 from runs.causes.allocations import EndKind
-from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words, explained
+from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words
+from runs.engines.refusals import explained
 from runs.engines.sagemaker.documents import TrainingJob
 
 EXIT_CODE = re.compile(r"exit code:? *(-?[0-9]+)", re.IGNORECASE)

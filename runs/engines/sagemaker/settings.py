@@ -72,9 +72,7 @@ class SageMakerSettings(Settings):
         is_needed=True,
         heading="Machines of a training job",
     )
-    python: str = field(
-        "Python", "The interpreter in the image that has Trainyard.", checks.program, default="python3", is_needed=True
-    )
+    python: str = settings.python_of_image()
     instance_type: str = field(
         "Instance type",
         "Such as ml.p4d.24xlarge.",

@@ -9,22 +9,10 @@ from dataclasses import dataclass
 
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding, Probe, not_run, probe_answers
-from runs.engines.machine_system import (
-    MachineRequest,
-    Origin,
-    Refusal,
-    SystemAway,
-    SystemJob,
-    SystemRefused,
-    as_sentence,
-    asked,
-    needed,
-    not_taken,
-    origin_of,
-    user_variables,
-)
+from runs.engines.machine_system import MachineRequest, Origin, SystemJob, origin_of, user_variables
 from runs.engines.openssh.client import OpenSsh
 from runs.engines.openssh.identity import identity_of
+from runs.engines.refusals import Refusal, SystemAway, SystemRefused, as_sentence, asked, needed, not_taken
 from runs.engines.slurm.jobs import parse_accounts, parse_jobs
 from runs.engines.slurm.script import script_of, submission
 from runs.engines.slurm.settings import SlurmSettings

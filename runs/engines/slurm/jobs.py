@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from runs.causes.allocations import EndKind
-from runs.engines.machine_system import JobEnd, JobState, SystemAway, SystemJob, Words
+from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words
+from runs.engines.refusals import SystemAway
 from runs.engines.slurm.script import attempt_in
 from trainyard.contract.base import BadDocument, JsonObject, decode
 

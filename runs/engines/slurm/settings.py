@@ -101,12 +101,7 @@ class SlurmSettings(Settings):
         default=[],
         placeholder="cuda/12.4",
     )
-    python: str = field(
-        "Python",
-        "The interpreter on the machines that has Trainyard; empty for this server's path.",
-        checks.path,
-        heading="Paths and addresses",
-    )
+    python: str = settings.python("the machines", heading="Paths and addresses")
     server: str = settings.server()
     slurm_conf: str = field(
         "slurm.conf", "Its path where Slurm's programs run; empty for Slurm's default.", checks.path

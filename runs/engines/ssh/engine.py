@@ -16,7 +16,6 @@ from runs.engines.machine_system import (
     JobState,
     MachineRequest,
     Origin,
-    SystemAway,
     SystemJob,
     mark_of,
     node_variables,
@@ -25,6 +24,7 @@ from runs.engines.machine_system import (
 )
 from runs.engines.openssh.client import LIMIT_S, OpenSsh
 from runs.engines.openssh.identity import identity_of
+from runs.engines.refusals import SystemAway
 from runs.engines.ssh.settings import Host, SshSettings
 from runs.models import Cluster
 from trainyard.contract.base import BadDocument, JsonObject, decode, encode

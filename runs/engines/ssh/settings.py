@@ -91,9 +91,7 @@ class SshSettings(Settings):
         "A path that all hosts share, so that a run can go on on another one; empty for one of each host's own.",
         checks.path,
     )
-    python: str = field(
-        "Python", "The interpreter on the hosts that has Trainyard; empty for this server's path.", checks.path
-    )
+    python: str = settings.python("the hosts")
     server: str = settings.server("the hosts")
     ssh_key: ClassVar[str] = key_field(heading="The server's key")
     ssh_key_file: str = key_file_field()

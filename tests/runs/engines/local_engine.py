@@ -19,12 +19,12 @@ from runs.engines.machine_system import (
     JobState,
     MachineRequest,
     Origin,
-    SystemAway,
     SystemJob,
     node_variables,
     node_words,
     origin_of,
 )
+from runs.engines.refusals import SystemAway
 from runs.models import Cluster
 
 

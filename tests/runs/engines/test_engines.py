@@ -19,7 +19,8 @@ from runs.engines import ENGINES, allocating_engine
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.settings import LINES, NUMBER, SECRET, TEXT, SettingField, SettingsError
 from runs.engines.findings import Probe
-from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemAway, mark_of, until_failed
+from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, mark_of
+from runs.engines.refusals import SystemAway, until_failed
 from runs.models import Allocation, Attempt, Cluster, Node, Run
 from tests.cast import Cast, make_attempt, make_user, spec
 from tests.runs.engines.local_engine import LocalEngine

@@ -12,7 +12,8 @@ from runs.engines.findings import Finding, Probe
 from runs.engines.kubernetes.api import Api
 from runs.engines.kubernetes.engine import KubernetesSystem
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import JobState, Origin, SystemAway, SystemJob, SystemRefused, until_failed
+from runs.engines.machine_system import JobState, Origin, SystemJob
+from runs.engines.refusals import SystemAway, SystemRefused, until_failed
 from tests.kube.api_server import Kubernetes
 from tests.runs.engines.kubernetes.conftest import ORIGIN, REQUEST, MakeSettings
 

@@ -12,7 +12,8 @@ import pytest
 
 from runs.causes.allocations import EndKind
 from runs.engines.findings import Finding, Probe
-from runs.engines.machine_system import JobState, SystemAway, SystemJob, SystemRefused, until_failed
+from runs.engines.machine_system import JobState, SystemJob
+from runs.engines.refusals import SystemAway, SystemRefused, until_failed
 from runs.engines.sagemaker.aws import Aws
 from runs.engines.sagemaker.engine import SageMakerEngine, SageMakerSystem
 from runs.engines.sagemaker.settings import SageMakerSettings

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from runs.engines.findings import Probe, valkey_place
-from runs.engines.machine_system import MachineRequest, Origin, Refusal, SystemAway, SystemRefused, until_failed
+from runs.engines.machine_system import MachineRequest, Origin
+from runs.engines.refusals import Refusal, SystemAway, SystemRefused, until_failed
 from runs.engines.slurm.engine import Programs, SlurmSystem, words_of
 from runs.engines.slurm.settings import SlurmSettings
 
