@@ -3,14 +3,13 @@
 from runs.engines.allocating import AllocatingEngine, has_pool
 from runs.engines.celery import CeleryEngine
 from runs.engines.kubernetes.engine import KubernetesEngine
-from runs.engines.protocol import Engine
 from runs.engines.ray.engine import RayEngine
 from runs.engines.sagemaker.engine import SageMakerEngine
 from runs.engines.slurm.engine import SlurmEngine
 from runs.engines.ssh.engine import SshEngine
 from runs.models import Cluster
 
-ENGINES: dict[str, Engine] = {
+ENGINES: dict[str, CeleryEngine] = {
     "celery": CeleryEngine(),
     "kubernetes": KubernetesEngine(),
     "ray": RayEngine(),
@@ -20,7 +19,7 @@ ENGINES: dict[str, Engine] = {
 }
 
 
-def engine_of(cluster: Cluster) -> Engine:
+def engine_of(cluster: Cluster) -> CeleryEngine:
     """Return the engine of the cluster. Raises ValueError for a name that has none."""
     if cluster.engine not in ENGINES:
         known = ", ".join(sorted(ENGINES))

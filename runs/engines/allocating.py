@@ -15,11 +15,11 @@ from itertools import count
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
-from runs.engines.celery import CeleryEngine
+from runs.engines.celery import NOTHING, CeleryEngine, WantedOfPlacements
 from runs.engines.cluster_settings.settings import Offer, Settings
 from runs.engines.findings import Finding, machines, probe_of
-from runs.engines.machine_system import ExaminedSystem, SystemAway, origin_of
-from runs.engines.protocol import NOTHING, WantedOfPlacements
+from runs.engines.machine_system import MachineSystem, origin_of
+from runs.engines.refusals import needed, until_failed
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
 from runs.placing.fitting import Room
 from runs.placing.planning import room_of, rooms_of
@@ -48,16 +48,15 @@ class AllocatingEngine(CeleryEngine, ABC):
         return self.settings_type.of(cluster.settings).offers()
 
     @abstractmethod
-    def system(self, cluster: Cluster) -> ExaminedSystem:
+    def system(self, cluster: Cluster) -> MachineSystem:
         """Raises SystemAway where nothing lets us in."""
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        try:
+        yield from until_failed(self._steps(cluster))
+
+    def _steps(self, cluster: Cluster) -> Iterator[Finding]:
+        with needed(*self.access):
             system = self.system(cluster)
-        except SystemAway as error:
-            step, advice = self.access
-            yield Finding(step, False, str(error), advice)
-            return
         yield from system.steps(probe_of(origin_of(cluster).server))
 
     def examine_billed(self, cluster: Cluster) -> Iterator[Finding]:

@@ -10,18 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import structlog
-from django.conf import settings
 from django.db import DatabaseError, connections, transaction
 from django.utils import timezone
-from django.utils.crypto import salted_hmac
 from redis.exceptions import LockError, RedisError
 
 from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending
 from runs.engines import ENGINES
 from runs.engines.allocating import AllocatingEngine, changed, forget_left, keep_offers, leave
 from runs.engines.control_hints import request_reconcile, request_schedule
-from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemAway, SystemJob, SystemRefused
-from runs.engines.pools import Pool
+from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemJob
+from runs.engines.pools import LIFE, Pool, join_secret
+from runs.engines.refusals import SystemAway, SystemRefused
 from runs.models import Allocation, Attempt, Cluster, HeldSlot, JoinToken, Node, Placement
 from runs.models.access import digest_of
 from runs.serving import broadcast
@@ -38,16 +37,9 @@ from trainyard.grouping import grouped
 # Every step may be repeated, also after control was killed in the middle: a job carries the id of its attempt, and is
 # looked for before another is submitted. No transaction is open while the system is asked.
 
-# Join tokens that let one machine in for its part of an attempt. They are made from the server's secret, so that
-# control can make the same again after it was killed between two steps. Only their digests are stored.
-
-LIFE = timedelta(minutes=15)  # after the system was last seen with the job
-
 
 def secret_of(placement: Placement) -> str:
-    about = f"{placement.attempt_id}/{placement.pk}"
-    made = salted_hmac("runs.engines.allocations", about, secret=settings.SECRET_KEY, algorithm="sha256")
-    return f"join_{made.hexdigest()}"
+    return join_secret("runs.engines.allocations", f"{placement.attempt_id}/{placement.pk}")
 
 
 def keep_tokens(attempt: Attempt, now: datetime) -> list[str]:
@@ -117,18 +109,22 @@ def run_round(
     pool = Pool(cluster, engine, now)
     if not allocations and not looks_for_others and not pool.is_open:
         return
+
+    def asked() -> MachineSystem:
+        """Return the system, once we have made sure that we are still the ones who may ask."""
+        keep()
+        return system
+
     try:
         system = engine.system(cluster)
-        keep()
-        jobs = system.jobs()
+        jobs = asked().jobs()
     except SystemAway as error:
         _record_problem(allocations, str(error))
         return
     _record_problem(allocations, "")
-    comparison = Comparison(cluster, engine, system, keep, jobs, frozenset(pool.machines))
-    comparison.follow(allocations)
+    Comparison(cluster, engine, asked, [job for job in jobs if job.attempt not in pool.machines]).follow(allocations)
     if pool.is_open:
-        pool.follow(comparison.asked, grouped((job.attempt, job) for job in jobs))
+        pool.follow(asked, grouped((job.attempt, job) for job in jobs))
     if any(allocation.state == State.OVER for allocation in allocations):  # its machines are offered at once
         keep_offers(cluster, engine.offers(cluster))
         request_schedule(cluster.pk)
@@ -145,21 +141,10 @@ class Comparison:
     """The rows of a cluster beside the jobs that its system has now."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        engine: AllocatingEngine,
-        system: MachineSystem,
-        keep: Callable[[], object],
-        jobs: Sequence[SystemJob],
-        others: frozenset[str] = frozenset(),
+        self, cluster: Cluster, engine: AllocatingEngine, asked: Callable[[], MachineSystem], jobs: Sequence[SystemJob]
     ) -> None:
-        self._cluster, self._engine, self._system, self._keep = cluster, engine, system, keep
-        self._by_attempt = grouped((job.attempt, job) for job in jobs if job.attempt not in others)
-
-    def asked(self) -> MachineSystem:
-        """Return the system, once we have made sure that we are still the ones who may ask."""
-        self._keep()
-        return self._system
+        self._cluster, self._engine, self._asked = cluster, engine, asked
+        self._by_attempt = grouped((job.attempt, job) for job in jobs)
 
     def follow(self, allocations: Sequence[Allocation]) -> None:
         """Do what is missing for each. A system that goes away in the middle is a problem of the one at hand."""
@@ -201,7 +186,7 @@ class Comparison:
         """Return what the system's accounts say of a job that is not listed; None where it is too early to look."""
         if allocation.submitted_at is not None and now - allocation.submitted_at < UNLISTED_GRACE:
             return None
-        found = self.asked().find(allocation.job)
+        found = self._asked().find(allocation.job)
         if found is not None and found.state == JobState.OVER:
             return found
         words = "so its end is not known either. Nothing of it runs."
@@ -216,7 +201,7 @@ class Comparison:
         owner = run.created_by.username if run.created_by else ""
         request = MachineRequest(attempt.pk, run.name, len(parts), parts[0].num_ranks, secrets, run.project.name, owner)
         try:
-            job = self.asked().submit(request)
+            job = self._asked().submit(request)
         except SystemRefused as error:
             close(allocation, AllocationEnding(kind=EndKind.REFUSED, sentence=str(error), at=now.timestamp()), now)
             return
@@ -250,7 +235,7 @@ class Comparison:
             allocation.save(update_fields=changed)
             broadcast.run_changed(allocation.attempt.run_id)
         if state == State.RUNNING and self._is_late(allocation, now):
-            self.asked().cancel(job.id)
+            self._asked().cancel(job.id)
             sentence = (
                 f"{self._engine.label} job {job.id} has run for {JOIN_LIMIT.seconds // 60} min and not all of its "
                 "nodes have joined. Can they reach the server? "
@@ -284,7 +269,7 @@ class Comparison:
             allocation.job = job.id
             allocation.save(update_fields=["job"])
         if self._is_due_back(allocation, job, now):
-            self.asked().cancel(job.id)
+            self._asked().cancel(job.id)
             Allocation.objects.filter(pk=allocation.pk, cancelled_at=None).update(cancelled_at=now)
 
     def _is_due_back(self, allocation: Allocation, job: SystemJob, now: datetime) -> bool:
@@ -304,7 +289,7 @@ class Comparison:
             if job.state != JobState.OVER:
                 log.warning("allocation.left_over", cluster=self._cluster.name, job=job.id, attempt=job.attempt)
             try:
-                self.asked().cancel(job.id)
+                self._asked().cancel(job.id)
             except SystemAway as error:
                 log.warning("allocation.not_cancelled", job=job.id, error=str(error))
 

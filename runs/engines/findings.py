@@ -10,6 +10,7 @@ from django.conf import settings
 
 from runs.serving import certificates
 from trainyard.contract.base import BadDocument, JsonObject, decode
+from trainyard.formats.words import counted
 
 JOIN_ADVICE = (
     "Set the cluster's server, or start the server with a PUBLIC_URL that the machines reach. Where a proxy's "
@@ -63,7 +64,7 @@ def not_run(number: int, why: object, advice: str = "") -> Finding:
 
 
 def machines(number: int) -> str:
-    return f"{number} machine{'' if number == 1 else 's'}"
+    return counted(number, "machine")
 
 
 def trusted_words() -> list[str]:

@@ -1,10 +1,11 @@
 """Interface between an engine that brings nodes and its own system, such as Slurm."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import os
+import pwd
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
@@ -13,13 +14,11 @@ from runs.causes.allocations import EndKind
 from runs.engines.findings import Finding, Probe
 from runs.models import Cluster
 
-E = TypeVar("E", bound=Exception)
-
 
 def mark_of(cluster: str) -> str:
     """Return a word by which this server knows the jobs of one of its clusters, by id. Other clusters of ours, and
     other servers, may use the same system."""
-    return salted_hmac("runs.engines.marks", cluster, secret=settings.SECRET_KEY).hexdigest()[:12]
+    return salted_hmac("runs.engines.marks", cluster).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -33,46 +32,6 @@ class Origin:
 
 def origin_of(cluster: Cluster) -> Origin:
     return Origin(mark_of(cluster.pk), cluster.name, cluster.settings.get("server") or settings.PUBLIC_URL)
-
-
-class SystemAway(Exception):
-    """The system cannot be asked now; the message is a sentence. It is asked again."""
-
-
-class SystemRefused(Exception):
-    """The system does not take the request and would not take it again; the message is a sentence."""
-
-
-MAX_QUOTED = 400
-MAX_MESSAGE = 240  # of a system's words within a sentence of ours
-
-
-def short(error: BaseException) -> str:
-    """Return what a library's error says, for the end of a sentence."""
-    return " ".join(str(error).split())[:MAX_QUOTED].rstrip(".") or type(error).__name__
-
-
-def quoted(message: str) -> str:
-    """Return what a system says, for the middle of a sentence."""
-    text = " ".join(message.split()).rstrip(".")
-    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
-
-
-@contextmanager
-def passing_over(kind: type[E], is_fine: Callable[[E], bool]) -> Iterator[None]:
-    """Go on behind an error of this kind that is fine."""
-    try:
-        yield
-    except kind as error:
-        if not is_fine(error):
-            raise
-
-
-def explained(what: str, reason: str, message: str) -> str:
-    """Return a sentence: what we say, what the system says, and its own word for it, as far as it has them."""
-    text = quoted(message)
-    words = f"{what}: {text}" if text else what
-    return f"{words} ({reason})." if reason else f"{words}."
 
 
 class Words(NamedTuple):
@@ -114,6 +73,13 @@ class SystemJob:
     is_incomplete: bool = False  # not all of its machines were asked for: it is submitted again, and completed
     is_kept: bool = False  # it is over, and something of it stays there until it is cancelled once more
 
+    def waiting(self, why: Words) -> "SystemJob":
+        return replace(self, state=JobState.PENDING, reason=why.reason, sentence=why.sentence)
+
+    def ended(self, end: JobEnd, *, is_kept: bool = False) -> "SystemJob":
+        kind, sentence, code = end
+        return replace(self, state=JobState.OVER, end=kind, end_sentence=sentence, exit_code=code, is_kept=is_kept)
+
 
 def unsubmitted(job: str, attempt: str) -> SystemJob:
     """Return a job whose submission was cut off: it has started nothing, and is submitted again."""
@@ -150,10 +116,17 @@ class MachineSystem(Protocol):
     def cancel(self, job: str) -> None:
         """Give the machines back. A job that is over, or unknown, is no error."""
 
-
-class ExaminedSystem(MachineSystem, Protocol):
     def steps(self, probe: Probe) -> Iterator[Finding]:
-        """Yield what `trainyard doctor` finds; a step that needs an earlier one is left out where that failed."""
+        """Yield what `trainyard doctor` finds. Raises StepFailed where the steps behind it need the one that failed."""
+
+
+def user_variables() -> dict[str, str]:
+    """Return the variables that say who this server's user is, for programs that get none of its others."""
+    try:
+        user = pwd.getpwuid(os.getuid())
+    except KeyError:
+        return {"HOME": "/"}
+    return {"USER": user.pw_name, "LOGNAME": user.pw_name, "HOME": user.pw_dir}
 
 
 def node_words(interpreter: str, request: MachineRequest, *, server: str, home: str) -> list[str]:

@@ -8,12 +8,12 @@ the round (``allocations``), and what it has no more has left.
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.db import transaction
 from django.utils.crypto import salted_hmac
 
 from runs.engines.allocating import AllocatingEngine, keep_offers, offered_rooms
-from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemAway, SystemJob, SystemRefused
+from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemJob
+from runs.engines.refusals import SystemAway, SystemRefused
 from runs.models import Cluster, HeldSlot, JoinToken, Node
 from runs.models.access import digest_of
 from runs.placing.admission import refused, terms_of
@@ -28,6 +28,12 @@ from runs.values.ids import new_id
 
 JOIN_LIMIT_S, UNLISTED_S = 300.0, 10.0  # as for machines of attempts
 LIFE = timedelta(minutes=15)  # of a token after the system was last seen with the job
+
+
+def join_secret(kind: str, about: str) -> str:
+    """Return the join token that lets one machine in. It is made from the server's secret, so that control can make the
+    same again after it was killed between two steps. Only its digest is stored."""
+    return f"join_{salted_hmac(kind, about, algorithm='sha256').hexdigest()}"
 
 
 class Pool:
@@ -137,6 +143,4 @@ class Pool:
         JoinToken.objects.filter(digest=digest_of(self._secret(machine))).delete()
 
     def _secret(self, machine: str) -> str:
-        about = f"{self._cluster.pk}/{machine}"
-        made = salted_hmac("runs.engines.pools", about, secret=settings.SECRET_KEY, algorithm="sha256")
-        return f"join_{made.hexdigest()}"
+        return join_secret("runs.engines.pools", f"{self._cluster.pk}/{machine}")

@@ -98,11 +98,6 @@ def pass_of(secret: str, app: App) -> AppPass | None:
     return found if found is not None and found.app == app else None
 
 
-def withdraw(secret: str) -> None:
-    """Forget a pass whose person has lost the right to it."""
-    redis().delete(_key("pass", secret))
-
-
 def _key(kind: str, secret: str) -> str:
     return f"{PREFIX}:control:app-{kind}:{digest_of(secret)}"
 

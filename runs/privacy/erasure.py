@@ -24,7 +24,7 @@ from runs.models import Attempt, ErasedPerson, Event, Invitation, PersonalExport
 from runs.models.privacy import pseudonym_of
 from runs.privacy.exporting import path_of
 from runs.privacy.retention import forget
-from runs.rights.audit.facts import Act, unrecorded
+from runs.rights.audit.facts import Act, acting
 from runs.rights.audit.recording import OK, record
 from trainyard.contract.base import BadDocument, WireStruct, decode
 
@@ -183,9 +183,9 @@ def _erase(user: User, row: ErasedPerson) -> None:
     person is there."""
     exports = list(PersonalExport.objects.filter(user=user).values_list("pk", flat=True))
     keys = list(user.browser_sessions.values_list("session_key", flat=True))
-    with unrecorded():
+    with acting(None):
         _rename(user, pseudonym_of(user.pk))  # looks through all sentences: not while the transaction keeps others out
-    with unrecorded(), transaction.atomic():
+    with acting(None), transaction.atomic():
         RunCode.objects.filter(run__created_by=user).update(author="", authored_at=None)
         addresses = Q(accepted_by=user) | (Q(email__iexact=user.email) if user.email else Q(pk=None))
         Invitation.objects.filter(addresses).update(email="")

@@ -17,6 +17,7 @@ from runs.records.files.paths import output_folder
 from runs.records.metrics.erase import delete_run_data, remove_checkpoint_rows, remove_logs, remove_media, remove_points
 from runs.values.refused import Refused
 from runs.values.status import FINAL, Status
+from trainyard.formats.words import counted
 
 # Deleting runs: on request, or some time after they were archived.
 
@@ -54,10 +55,6 @@ def forget_old(now: datetime, shard: int) -> int:
 log = structlog.get_logger(__name__)
 
 RUNS_AT_ONCE = 100  # of a kind in a round
-GONE = {
-    DataKind.LOGS: "Its logs were", DataKind.METRICS: "Its metrics were", DataKind.MEDIA: "Its media were",
-    DataKind.OUTPUTS: "Its output files were", DataKind.CHECKPOINTS: "Its checkpoints were",
-}  # fmt: skip
 
 
 class Removal(NamedTuple):
@@ -111,13 +108,11 @@ def remove(run: Run, kind: DataKind, days: int, now: datetime) -> None:
     if kind == DataKind.RUNS:
         forget(run)
         return
-    if kind == DataKind.OUTPUTS:
-        shutil.rmtree(output_folder(run.pk), ignore_errors=True)
-    else:
-        _REMOVERS[kind](run.pk)
+    _REMOVERS[kind](run.pk)
     RemovedData.objects.update_or_create(run=run, kind=kind, defaults={"at": now})
     project = run.project.name
-    words = f"{GONE[kind]} removed: project {project} keeps them for {days} day{'s'[: days != 1]} after a run's end."
+    what = "output files" if kind == DataKind.OUTPUTS else kind
+    words = f"Its {what} were removed: project {project} keeps them for {counted(days, 'day')} after a run's end."
     run.record("retention", words)
 
 
@@ -132,9 +127,13 @@ def _bytes(kind: DataKind, runs: list[str]) -> int:
     return sum((of_runs(one, runs) for one in kinds), Amount()).bytes
 
 
+def _remove_outputs(run_id: str) -> None:
+    shutil.rmtree(output_folder(run_id), ignore_errors=True)
+
+
 _REMOVERS = {
     DataKind.LOGS: remove_logs, DataKind.METRICS: remove_points, DataKind.MEDIA: remove_media,
-    DataKind.CHECKPOINTS: remove_checkpoint_rows,
+    DataKind.OUTPUTS: _remove_outputs, DataKind.CHECKPOINTS: remove_checkpoint_rows,
 }  # fmt: skip
 
 

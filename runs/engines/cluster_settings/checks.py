@@ -56,11 +56,21 @@ def duration(least_s: float, most_s: float = math.inf) -> Callable[[str], str]:
     limits = f"at least {least_s:g} s" if most_s == math.inf else f"from {least_s:g} s to {most_s:g} s"
 
     def check(value: str) -> str:
+        problem = read_by(seconds_of)(value)
+        return problem or ("" if least_s <= seconds_of(value) <= most_s else f"{limits}, not {value!r}")
+
+    return check
+
+
+def read_by(read: Callable[[str], object]) -> Callable[[str], str]:
+    """``read`` raises ValueError, which says what is wrong."""
+
+    def check(value: str) -> str:
         try:
-            seconds = seconds_of(value)
+            read(value)
         except ValueError as error:
             return str(error)
-        return "" if least_s <= seconds <= most_s else f"{limits}, not {value!r}"
+        return ""
 
     return check
 

@@ -9,7 +9,7 @@ from re import Pattern
 from typing import Any, NamedTuple, Self
 
 from runs.engines.cluster_settings import checks
-from runs.engines.machine_system import SystemAway
+from runs.engines.refusals import SystemAway
 from runs.models import Cluster
 from runs.placing.pools import PoolRules
 from runs.rights.secrets.key_stores import KeyProblem
@@ -49,11 +49,11 @@ class SettingField:
 
 
 def field(
-    default: Any,
     label: str,
     help: str = "",
     check: Check | None = None,
     *,
+    default: Any = "",
     kind: str = "",
     is_needed: bool = False,
     heading: str = "",
@@ -110,14 +110,13 @@ class Settings(ABC):
     """The base of an engine's settings: one ``field`` for each, in the order of the form; its own come last."""
 
     pool_idle: str = field(
-        "",
         "Idle time",
         "Such as 10m: machines join one by one as runs wait, stay for the next runs, and leave when they had none for "
         "so long. Empty: each run brings its own.",
         checks.duration(10.0),
         heading="Machines that stay",
     )
-    pool_least: int = field(0, "Least number", "That is always there.", checks.number(0, checks.MAX_MACHINES))
+    pool_least: int = field("Least number", "That is always there.", checks.number(0, checks.MAX_MACHINES), default=0)
 
     @property
     def pool(self) -> PoolRules:
@@ -230,30 +229,40 @@ def guarded_problems(
 
 
 def machines(most: int = checks.MAX_MACHINES, *, heading: str = "") -> Any:
-    return field(2, "Machines", "How many all runs may have at once.", checks.number(1, most), heading=heading)
+    return field("Machines", "How many all runs may have at once.", checks.number(1, most), default=2, heading=heading)
 
 
 def slots() -> Any:
-    return field(1, "Ranks on a machine", "At most; a run may ask for fewer.", checks.number(1, MAX_SLOTS))
+    return field("Ranks on a machine", "At most; a run may ask for fewer.", checks.number(1, MAX_SLOTS), default=1)
 
 
 def memory(help: str, pattern: Pattern[str], example: str) -> Any:
-    return field("", "Memory of a machine", help, checks.text(pattern, f"a size such as {example}"))
+    return field("Memory of a machine", help, checks.text(pattern, f"a size such as {example}"))
 
 
 def shared_folder(user: str, output: str, *, heading: str = "") -> Any:
     words = f"An absolute path that all machines of the cluster share and {user} may write: checkpoints, {output}, and "
     words += "the nodes' own files while they are there."
-    return field("", "Shared folder", words, checks.shared_folder, is_needed=True, heading=heading)
+    return field("Shared folder", words, checks.shared_folder, is_needed=True, heading=heading)
+
+
+def python(where: str, default: str = "this server's path", *, heading: str = "") -> Any:
+    words = f"The interpreter on {where} that has Trainyard; empty for {default}."
+    return field("Python", words, checks.path, heading=heading)
+
+
+def python_of_image() -> Any:
+    words = "The interpreter in the image that has Trainyard."
+    return field("Python", words, checks.program, default="python3", is_needed=True)
 
 
 def time_limit(check: Check, default: str = "", **more: Any) -> Any:
     words = "A run that needs longer saves a checkpoint, ends, and goes on in another job."
-    return field(default, "Time limit of a job", f"Such as {default or '4h'}. {words}", check, **more)
+    return field("Time limit of a job", f"Such as {default or '4h'}. {words}", check, default=default, **more)
 
 
 def server(machines: str = "the machines", check: Check = checks.server) -> Any:
-    return field("", "This server", f"Its address as {machines} reach it; empty for PUBLIC_URL.", check)
+    return field("This server", f"Its address as {machines} reach it; empty for PUBLIC_URL.", check)
 
 
 MAX_CHARACTERS = 100_000

@@ -1,6 +1,5 @@
 """The API server through the official client: dictionaries go, types come back, and every call has a time limit."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -8,7 +7,7 @@ import msgspec
 
 from runs.engines.kubernetes.documents import Access, Items, Job, Notice, Pod, Version, Workload
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import MAX_QUOTED, SystemAway, passing_over, short
+from runs.engines.refusals import MAX_QUOTED, Refusal, SystemAway, passing_over, short
 from runs.values.kept import Kept
 from trainyard.contract.base import JsonObject, prepared
 
@@ -18,8 +17,8 @@ KUEUE = ("kueue.x-k8s.io", ("v1beta2", "v1beta1"))
 T = TypeVar("T")
 
 
-class KubernetesRefusal(Exception):
-    """The API server does not carry a request out. ``status`` is that of HTTP; the message is its own."""
+class KubernetesRefusal(Refusal):
+    """``status`` is that of HTTP."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message[:MAX_QUOTED] or reason or f"HTTP {status}")
@@ -40,22 +39,21 @@ class Api:
         self._client = _clients.get((settings.kubeconfig, settings.context), lambda: _make_client(settings, own_data))
 
     def version(self) -> str:
-        return self._read(self._get("/version"), Version).git_version
+        return self._get(Version, "/version").git_version
 
     def jobs(self, selector: str) -> list[Job]:
-        return self._read(self._get(self._batch("jobs"), labelSelector=selector), Items[Job]).items or []
+        return self._get(Items[Job], self._batch("jobs"), labelSelector=selector).items or []
 
     def job(self, name: str) -> Job | None:
         with passing_over(KubernetesRefusal, lambda error: error.status == 404):
-            return self._read(self._get(self._batch(f"jobs/{name}")), Job)
+            return self._get(Job, self._batch(f"jobs/{name}"))
         return None
 
     def pods(self, selector: str) -> list[Pod]:
-        return self._read(self._get(self._core("pods"), labelSelector=selector), Items[Pod]).items or []
+        return self._get(Items[Pod], self._core("pods"), labelSelector=selector).items or []
 
     def events(self, uid: str) -> list[Notice]:
-        found = self._get(self._core("events"), fieldSelector=f"involvedObject.uid={uid}")
-        return self._read(found, Items[Notice]).items or []
+        return self._get(Items[Notice], self._core("events"), fieldSelector=f"involvedObject.uid={uid}").items or []
 
     def workloads(self, job_uid: str) -> list[Workload]:
         """Return what Kueue has for the Job; nothing where there is no Kueue."""
@@ -63,14 +61,13 @@ class Api:
         for version in versions:
             path = f"/apis/{group}/{version}/namespaces/{self._namespace}/workloads"
             with passing_over(KubernetesRefusal, lambda error: error.status == 404):
-                found = self._get(path, labelSelector=f"kueue.x-k8s.io/job-uid={job_uid}")
-                return self._read(found, Items[Workload]).items or []
+                return self._get(Items[Workload], path, labelSelector=f"kueue.x-k8s.io/job-uid={job_uid}").items or []
         return []
 
     def log_tail(self, pod: str, num_lines: int) -> str:
         """Return the last lines that the pod printed; nothing where they are not to be had."""
         try:
-            text = self._get(self._core(f"pods/{pod}/log"), tailLines=str(num_lines), limitBytes="4000")
+            text = self._call("GET", self._core(f"pods/{pod}/log"), tailLines=str(num_lines), limitBytes="4000")
         except KubernetesRefusal:
             return ""
         return text.decode(errors="replace")
@@ -106,8 +103,8 @@ class Api:
     def _core(self, name: str) -> str:
         return f"/api/v1/namespaces/{self._namespace}/{name}"
 
-    def _get(self, path: str, **query: str) -> bytes:
-        return self._call("GET", path, None, **query)
+    def _get(self, kind: type[T], path: str, **query: str) -> T:
+        return self._read(self._call("GET", path, None, **query), kind)
 
     def _call(self, method: str, path: str, body: JsonObject | None = None, **query: str) -> bytes:
         """Raises Refusal, or SystemAway."""
@@ -180,11 +177,3 @@ def _problem_in(text: bytes) -> Notice:
         return msgspec.json.decode(text, type=prepared(Notice))
     except (msgspec.MsgspecError, UnicodeDecodeError):  # of a proxy before the API server
         return Notice(message=" ".join(text.decode(errors="replace").split())[:MAX_QUOTED])
-
-
-def attempt(call: Callable[[], T], doing: str) -> T:
-    """Do the call. A refusal becomes SystemAway: ``doing`` is tried again."""
-    try:
-        return call()
-    except KubernetesRefusal as error:
-        raise SystemAway(f"Kubernetes did not {doing}: {str(error).rstrip('.')}.") from error

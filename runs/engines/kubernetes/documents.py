@@ -68,11 +68,14 @@ class ContainerStatus(Document, frozen=True):
     state: ContainerState = ContainerState()
 
 
-class PodStatus(Document, frozen=True):
+class Status(Document, frozen=True):
+    conditions: list[Condition] | None = None
+
+
+class PodStatus(Status, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 
@@ -104,8 +107,7 @@ class JobSpec(Document, frozen=True):
     active_deadline_seconds: int | None = None
 
 
-class JobStatus(Document, frozen=True):
-    conditions: list[Condition] | None = None
+class JobStatus(Status, frozen=True):
     start_time: datetime | None = None
 
 
@@ -118,15 +120,11 @@ class Job(Document, frozen=True):
         return next((one for one in self.status.conditions or [] if one.type == kind and one.is_true), None)
 
 
-class WorkloadStatus(Document, frozen=True):
-    conditions: list[Condition] | None = None
-
-
 class Workload(Document, frozen=True):
     """Kueue's view of a Job."""
 
     metadata: Metadata
-    status: WorkloadStatus = WorkloadStatus()
+    status: Status = Status()
 
 
 class Version(Document, frozen=True):

@@ -3,44 +3,32 @@
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-import structlog
 from django.conf import settings as django_settings
 
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding, Probe, probe_answers, probe_names
-from runs.engines.kubernetes import reasons
-from runs.engines.kubernetes.api import Api, KubernetesRefusal, attempt
+from runs.engines.kubernetes import manifests, reasons
+from runs.engines.kubernetes.api import Api, KubernetesRefusal
 from runs.engines.kubernetes.documents import Job, Pod
-from runs.engines.kubernetes.manifests import (
-    ATTEMPT,
-    MARK,
-    RELEASED,
-    job_of,
-    name_of,
-    release_of,
-    secret_of,
-    selector_of,
-    service_of,
-)
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import (
+    JobEnd,
     JobState,
     MachineRequest,
     Origin,
-    SystemAway,
     SystemJob,
-    SystemRefused,
     Words,
     origin_of,
     unsubmitted,
 )
+from runs.engines.refusals import StepFailed, SystemAway, SystemRefused, as_sentence, asked, needed, not_taken
 from runs.models import Cluster
 from trainyard.contract.base import JsonObject
+from trainyard.formats.words import counted
 
 PROBE_LIMIT_S = 120.0
 ACCESS_ADVICE = "Is the kubeconfig right, and does its sign-in still work?"
@@ -56,7 +44,7 @@ def _rights(api: Api, settings: KubernetesSettings) -> Finding:
         return Finding("rights", None, f"Which rights we have is not to be found out: {error}")
     if any(right.is_needed for right in missing):
         words = f"In namespace {settings.namespace} we may not: {_listed(missing)}."
-        return Finding("rights", False, words, RBAC_ADVICE)
+        raise StepFailed(Finding("rights", False, words, RBAC_ADVICE))
     if missing:
         words = f"We may not {_listed(missing)} in namespace {settings.namespace}: reasons have fewer words."
         return Finding("rights", None, words)
@@ -71,10 +59,11 @@ def _trial(api: Api, settings: KubernetesSettings, origin: Origin) -> Finding:
     """Have the API server check a whole job, the pod template in it, without making it."""
     request = MachineRequest(_word(), "doctor", settings.machines, settings.slots, [])
     try:
-        api.create_job(job_of(settings, request, origin), is_trial=True)
+        api.create_job(manifests.job_of(settings, request, origin), is_trial=True)
     except (SystemAway, KubernetesRefusal) as error:
         advice = "Change what it names where the cluster is edited; the pod template is in .spec.template.spec."
-        return Finding("manifest", False, f"The API server does not take a job as ours are: {error}", advice)
+        words = f"The API server does not take a job as ours are: {error}"
+        raise StepFailed(Finding("manifest", False, words, advice)) from error
     return Finding("manifest", True, "The API server takes a job as ours are, with the pod template.")
 
 
@@ -82,14 +71,14 @@ def _probe(api: Api, settings: KubernetesSettings, origin: Origin, probe: Probe)
     """Run a job that lasts a second, and let each of its pods try what a node does."""
     number = min(2, settings.machines)
     request = MachineRequest(_word(), "doctor", number, settings.slots, [])
-    machines = f"{number} pod{'' if number == 1 else 's'}"
+    machines = counted(number, "pod")
     try:
         api.create_job(_probe_job(settings, request, origin, probe))
         try:
             pods, problem = _wait(api, request.attempt)
             texts = {pod.metadata.name: api.log_tail(pod.metadata.name, 20) for pod in pods if not problem}
         finally:
-            api.delete_job(name_of(request.attempt))
+            api.delete_job(manifests.name_of(request.attempt))
     except (SystemAway, KubernetesRefusal) as error:
         yield Finding("pods", False, f"A short job of {machines} did not run: {error}")
         return
@@ -107,10 +96,10 @@ def _probe(api: Api, settings: KubernetesSettings, origin: Origin, probe: Probe)
 
 def _probe_job(settings: KubernetesSettings, request: MachineRequest, origin: Origin, probe: Probe) -> JsonObject:
     """Return the job as ours are, with another command, without tokens, and for a short time."""
-    job = job_of(settings, request, Origin(f"doctor-{origin.mark}", origin.cluster, origin.server))
+    job = manifests.job_of(settings, request, Origin(f"doctor-{origin.mark}", origin.cluster, origin.server))
     job["spec"] |= {"suspend": False, "activeDeadlineSeconds": int(PROBE_LIMIT_S), "ttlSecondsAfterFinished": 60}
     if settings.queue:
-        job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = settings.queue
+        job["metadata"]["labels"][manifests.QUEUE] = settings.queue
         job["spec"]["suspend"] = True
     pod = job["spec"]["template"]["spec"]
     pod["volumes"] = [volume for volume in pod["volumes"] if volume["name"] != "trainyard-join"]
@@ -125,8 +114,8 @@ def _wait(api: Api, attempt: str) -> tuple[list[Pod], str]:
     """Return the pods of the job once they have ended, or what keeps them from it."""
     deadline = time.monotonic() + PROBE_LIMIT_S
     while True:
-        pods = api.pods(f"{ATTEMPT}={attempt}")
-        job = api.job(name_of(attempt))
+        pods = api.pods(f"{manifests.ATTEMPT}={attempt}")
+        job = api.job(manifests.name_of(attempt))
         if job is None:
             return pods, "it was deleted by somebody."
         seen = reasons.job_of(job, pods, datetime.now(UTC))
@@ -169,9 +158,6 @@ RIGHTS = (
 FOR_KUEUE = (Right("kueue.x-k8s.io", "workloads", "list", is_needed=False),)
 
 
-log = structlog.get_logger(__name__)
-
-
 class KubernetesEngine(AllocatingEngine):
     label = "Kubernetes"
     settings_type = KubernetesSettings
@@ -191,99 +177,87 @@ class KubernetesSystem:
 
     def steps(self, probe: Probe) -> Iterator[Finding]:
         settings, origin, api = self._settings, self._origin, self._api
-        try:
+        with needed("API server", ACCESS_ADVICE):
             version = api.version()
-        except (SystemAway, KubernetesRefusal) as error:
-            yield Finding("API server", False, str(error), ACCESS_ADVICE)
-            return
         yield Finding("API server", True, f"Kubernetes {version} answers.")
-        rights = _rights(api, settings)
-        yield rights
-        if rights.is_fine is False:
-            return
-        trial = _trial(api, settings, origin)
-        yield trial
-        if trial.is_fine:
-            yield from _probe(api, settings, origin, probe)
+        yield _rights(api, settings)
+        yield _trial(api, settings, origin)
+        yield from _probe(api, settings, origin, probe)
 
     def jobs(self) -> list[SystemJob]:
         now = datetime.now(UTC)
-        selector = selector_of(self._origin.mark)
-        listed = attempt(lambda: self._api.jobs(selector), "list our jobs")
-        pods = reasons.pods_by_attempt(attempt(lambda: self._api.pods(selector), "list our pods"))
+        selector = manifests.selector_of(self._origin.mark)
+        listed = asked(lambda: self._api.jobs(selector), "Kubernetes did not list our jobs")
+        pods = reasons.pods_by_attempt(asked(lambda: self._api.pods(selector), "Kubernetes did not list our pods"))
         found = [
-            self._seen(job, pods.get(job.metadata.label(ATTEMPT), []), now)
-            if RELEASED in (job.metadata.annotations or {})
-            else unsubmitted(job.metadata.name, job.metadata.label(ATTEMPT))
+            self._seen(job, pods.get(job.metadata.label(manifests.ATTEMPT), []), now)
+            if manifests.RELEASED in (job.metadata.annotations or {})
+            else unsubmitted(job.metadata.name, job.metadata.label(manifests.ATTEMPT))
             for job in listed
         ]
         return [*found, *reasons.orphans(listed, pods, now)]
 
     def find(self, job: str) -> SystemJob | None:
-        found = attempt(lambda: self._api.job(job), f"look for job {job}")
+        found = asked(lambda: self._api.job(job), f"Kubernetes did not look for job {job}")
         return reasons.deleted(job) if found is None else None
 
     def submit(self, request: MachineRequest) -> str:
-        name = name_of(request.attempt)
+        name = manifests.name_of(request.attempt)
         try:
             uid = self._create(request, name).metadata.uid
             try:
-                self._api.create("secrets", secret_of(self._settings, request, self._origin, uid))
-                self._api.create("services", service_of(self._settings, request, self._origin, uid))
-                self._api.patch_job(name, release_of(self._settings))
+                self._api.create("secrets", manifests.secret_of(self._settings, request, self._origin, uid))
+                self._api.create("services", manifests.service_of(self._settings, request, self._origin, uid))
+                self._api.patch_job(name, manifests.release_of(self._settings))
             except KubernetesRefusal as error:
                 if not error.is_passing:
                     self.cancel(name)
                 raise
         except KubernetesRefusal as error:
-            words = str(error).rstrip(".")
-            if error.is_passing:
-                raise SystemAway(f"Kubernetes took no job on cluster {self._origin.cluster}: {words}.") from error
-            advice = f"`trainyard doctor --cluster {self._origin.cluster}` looks for the reason. Then restart the run."
-            raise SystemRefused(f"Kubernetes refused the job: {words}. {advice}") from error
+            raise not_taken("Kubernetes", self._origin.cluster, error, is_passing=error.is_passing) from error
         return name
 
     def cancel(self, job: str) -> None:
-        attempt(lambda: self._api.delete_job(job), f"delete job {job}")
+        asked(lambda: self._api.delete_job(job), f"Kubernetes did not delete job {job}")
 
     def _create(self, request: MachineRequest, name: str) -> Job:
         """Make the job, or go on with the one that an earlier submission has made. Raises Refusal."""
         try:
-            return self._api.create_job(job_of(self._settings, request, self._origin))
+            return self._api.create_job(manifests.job_of(self._settings, request, self._origin))
         except KubernetesRefusal as error:
             if error.status != 409:
                 raise
             job = self._api.job(name)
             if job is None or job.metadata.deletion_timestamp is not None:
                 raise
-            if job.metadata.label(MARK) != self._origin.mark:
+            if job.metadata.label(manifests.MARK) != self._origin.mark:
                 raise SystemRefused(f"Namespace {self._settings.namespace} has another job {name} already.") from error
             return job
 
     def _seen(self, job: Job, pods: Sequence[Pod], now: datetime) -> SystemJob:
         if (patch := reasons.end_to_record(job, pods)) is not None:
-            job = attempt(lambda: self._api.patch_job(job.metadata.name, patch), "record why machines are taken")
+            problem = "Kubernetes did not record why machines are taken"
+            job = asked(lambda: self._api.patch_job(job.metadata.name, patch), problem)
         found = reasons.job_of(job, pods, now)
         if found.state != JobState.PENDING:
             return found
         try:
             return self._waiting(found, job, pods, now)
         except KubernetesRefusal as error:  # the words alone need these rights
-            return replace(found, reason=error.reason, sentence=f"why is not to be read: {str(error).rstrip('.')}.")
+            return found.waiting(Words(error.reason, f"why is not to be read: {as_sentence(error)}"))
 
     def _waiting(self, found: SystemJob, job: Job, pods: Sequence[Pod], now: datetime) -> SystemJob:
         if job.spec.suspend:
             return self._suspended(found, job)
         waiting = [pod for pod in reasons.living(pods, now) if pod.status.phase != "Running"]
         if not waiting:
-            words = reasons.why_job_waits(job, self._api.events(job.metadata.uid))
-            return replace(found, reason=words.reason, sentence=words.sentence)
+            return found.waiting(reasons.why_job_waits(job, self._api.events(job.metadata.uid)))
         words = reasons.why_pod_waits(waiting[0])
         if words.reason == "ContainerCreating":
             words = reasons.why_pod_waits(waiting[0], self._api.events(waiting[0].metadata.uid))
         number = job.spec.completions or 1
         there = f"{number - len(waiting)} of {number} pods run; " if number > len(waiting) else ""
-        return replace(found, reason=words.reason, sentence=f"{there}pod {waiting[0].metadata.name}: {words.sentence}")
+        return found.waiting(Words(words.reason, f"{there}pod {waiting[0].metadata.name}: {words.sentence}"))
 
     def _suspended(self, found: SystemJob, job: Job) -> SystemJob:
         words = Words("Suspended", "somebody has suspended it (Suspended).")
@@ -293,6 +267,6 @@ class KubernetesSystem:
             if taken is not None:
                 self.cancel(found.id)  # Kueue would start it again, and nobody would be waiting for it
                 sentence = f"Kueue took the machines of job {found.id}: {taken.message.rstrip('.')} ({taken.reason})."
-                return replace(found, state=JobState.OVER, end=EndKind.PREEMPTED, end_sentence=sentence)
+                return found.ended(JobEnd(EndKind.PREEMPTED, sentence))
             words = reasons.why_kueue_waits(workloads, self._settings.queue)
-        return replace(found, reason=words.reason, sentence=words.sentence)
+        return found.waiting(words)

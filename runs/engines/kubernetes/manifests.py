@@ -60,7 +60,7 @@ def service_of(settings: KubernetesSettings, request: MachineRequest, origin: Or
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {**_metadata(settings, request, origin), "ownerReferences": [_owner(request, uid)]},
+        "metadata": _owned(settings, request, origin, uid),
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": selector},
     }
 
@@ -72,7 +72,7 @@ def secret_of(settings: KubernetesSettings, request: MachineRequest, origin: Ori
         "kind": "Secret",
         "type": "Opaque",
         "immutable": True,
-        "metadata": {**_metadata(settings, request, origin), "ownerReferences": [_owner(request, uid)]},
+        "metadata": _owned(settings, request, origin, uid),
         "stringData": {str(index): token for index, token in enumerate(request.tokens)},
     }
 
@@ -172,12 +172,7 @@ def _labels(request: MachineRequest, origin: Origin) -> JsonObject:
     return {f"{known}/name": NAME, f"{known}/managed-by": NAME, MARK: origin.mark, ATTEMPT: request.attempt}
 
 
-def _owner(request: MachineRequest, uid: str) -> JsonObject:
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": name_of(request.attempt),
-        "uid": uid,
-        "blockOwnerDeletion": False,  # to set it takes the right to change the Job's finalizers on some clusters
-        "controller": False,
-    }
+def _owned(settings: KubernetesSettings, request: MachineRequest, origin: Origin, uid: str) -> JsonObject:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name_of(request.attempt), "uid": uid, "controller": False}
+    owner["blockOwnerDeletion"] = False  # to set it takes the right to change the Job's finalizers on some clusters
+    return {**_metadata(settings, request, origin), "ownerReferences": [owner]}

@@ -72,10 +72,7 @@ def read_template(text: str) -> JsonObject:
     except (TypeError, ValueError) as error:  # a date, or a set
         raise TemplateProblem(f"texts, numbers, lists and fields only: {error}") from error
     template = _mapping(document, "spec")
-    for name in template:
-        if name not in OPEN_FIELDS:
-            why = WHY.get(str(name), f"there are {', '.join(sorted(OPEN_FIELDS))}")
-            raise TemplateProblem(f"{name}: {_short(template[name])} cannot be set here: {why}")
+    _refuse_others(template, OPEN_FIELDS)
     _check_volumes(template)
     _check_containers(template)
     return template
@@ -109,6 +106,13 @@ def _container(template: JsonObject) -> JsonObject:
     return dict((template.get("containers") or [{}])[0])
 
 
+def _refuse_others(fields: JsonObject, taken: frozenset[str], place: str = "") -> None:
+    for name, value in fields.items():
+        if name not in taken:
+            why = WHY.get(str(name), f"there are {', '.join(sorted(taken))}")
+            raise TemplateProblem(f"{place}{name}: {_short(value)} cannot be set here: {why}")
+
+
 def _check_volumes(template: JsonObject) -> None:
     for number, volume in enumerate(_list(template.get("volumes"), "volumes")):
         name = str(_mapping(volume, f"volumes[{number}]").get("name", ""))
@@ -127,10 +131,7 @@ def _check_containers(template: JsonObject) -> None:
     if len(containers) > 1 or container.get("name", CONTAINER) != CONTAINER:
         name = _mapping(containers[-1], f"containers[{len(containers) - 1}]").get("name")
         raise TemplateProblem(f"containers: {_short(name)} is none of ours: there is one, named {CONTAINER!r}")
-    for name in container:
-        if name not in CONTAINER_FIELDS:
-            why = WHY.get(str(name), f"there are {', '.join(sorted(CONTAINER_FIELDS))}")
-            raise TemplateProblem(f"{place}.{name}: {_short(container[name])} cannot be set here: {why}")
+    _refuse_others(container, CONTAINER_FIELDS, f"{place}.")
     _each(container.get("env"), f"{place}.env", "name", _refuse_variable)
     _each(container.get("volumeMounts"), f"{place}.volumeMounts", "mountPath", _refuse_path)
     _each(container.get("volumeMounts"), f"{place}.volumeMounts", "name", _refuse_name)

@@ -9,7 +9,8 @@ from datetime import datetime
 from runs.causes.allocations import EndKind
 from runs.engines.kubernetes.documents import Condition, Job, Notice, Pod, Workload
 from runs.engines.kubernetes.manifests import ATTEMPT, ENDING, name_of
-from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words, explained, quoted
+from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words
+from runs.engines.refusals import explained, quoted
 from trainyard.contract.base import JsonObject
 from trainyard.grouping import grouped
 
@@ -71,14 +72,11 @@ def job_of(job: Job, pods: Sequence[Pod], now: datetime) -> SystemJob:
     failed = job.condition("Failed") or job.condition("FailureTarget")
     if alive and (failed or job.metadata.deletion_timestamp is not None):
         return replace(found, state=JobState.RUNNING)  # it is ending, and its pods save what they have
-    over = replace(found, state=JobState.OVER, is_kept=True)
+    recorded = _recorded_end(job)
     if failed is not None:
-        end = _recorded_end(job) or end_of(job.metadata.name, pods, failed)
-        return replace(over, end=end.kind, end_sentence=end.sentence, exit_code=end.exit_code)
-    if job.condition("Complete") is not None:
-        taken = _recorded_end(job)  # a pod that is asked to end, and does, has succeeded
-        sentence = f"Kubernetes job {found.id} ended." if taken is None else taken.sentence
-        return replace(over, end=taken and taken.kind, end_sentence=sentence)
+        return found.ended(recorded or end_of(job.metadata.name, pods, failed), is_kept=True)
+    if job.condition("Complete") is not None:  # a pod that is asked to end, and does, has succeeded
+        return found.ended(recorded or JobEnd(None, f"Kubernetes job {found.id} ended."), is_kept=True)
     running = [pod for pod in alive if pod.status.phase == "Running"]
     if len(running) + sum(pod.is_over for pod in pods) < (job.spec.completions or 1):
         return found

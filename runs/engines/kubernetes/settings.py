@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from runs.engines.cluster_settings import checks, settings
 from runs.engines.cluster_settings.settings import YAML, Guarded, Offer, Settings, field
-from runs.engines.kubernetes.pod_template import TemplateProblem, mount_paths, read_template
+from runs.engines.kubernetes.pod_template import mount_paths, read_template
 from trainyard.spec.values.durations import seconds_of
 
 LEAST_NOTICE_S = 10.0  # a node needs a few seconds to send what it has
@@ -23,14 +23,6 @@ def _folder(value: str) -> str:
     return checks.path(value) if value else "where the shared volume is mounted in the pods"
 
 
-def _pod(value: str) -> str:
-    try:
-        read_template(value)
-    except TemplateProblem as error:
-        return str(error)
-    return ""
-
-
 def _server_of_pods(value: str) -> str:
     if "$" in value:  # Kubernetes would put a variable there
         return f"an address without a dollar sign, not {value[:100]!r}"
@@ -46,83 +38,77 @@ class KubernetesSettings(Settings):
     """The settings of a cluster. Empty texts leave the choice to Kubernetes."""
 
     kubeconfig: str = field(
-        "",
         "Kubeconfig",
         "Its path on this server; empty for the account of the pod that the server runs in.",
         checks.path,
         heading="The API server",
     )
-    context: str = field("", "Context", "Of the kubeconfig; empty for its current one.", _context)
+    context: str = field("Context", "Of the kubeconfig; empty for its current one.", _context)
     namespace: str = field(
-        "default",
         "Namespace",
         "Where jobs, services and secrets are made.",
         checks.text(LABEL, "a namespace's name of small letters, digits and -"),
+        default="default",
         is_needed=True,
     )
     server: str = settings.server("the pods", _server_of_pods)
     image: str = field(
-        "",
         "Image",
         "With Trainyard's extra node and PyTorch, such as trainyard:1.",
         checks.text(IMAGE, "an image such as trainyard:1"),
         is_needed=True,
         heading="Machines: one pod each",
     )
-    python: str = field(
-        "python3", "Python", "The interpreter in the image that has Trainyard.", checks.program, is_needed=True
-    )
+    python: str = settings.python_of_image()
     machines: int = settings.machines()
     slots: int = settings.slots()
-    cpus_per_slot: int = field(1, "Cores for a rank", "Requested; no limit is set.", checks.number(1, checks.MAX_CPUS))
+    cpus_per_slot: int = field(
+        "Cores for a rank", "Requested; no limit is set.", checks.number(1, checks.MAX_CPUS), default=1
+    )
     gpu_resource: str = field(
-        "",
         "GPU resource",
         "Each rank gets one of it, such as nvidia.com/gpu; empty for CPUs.",
         checks.text(QUALIFIED, "a resource's name such as nvidia.com/gpu"),
     )
     memory: str = settings.memory("Request and limit, such as 16Gi; empty for none.", QUANTITY, "16Gi")
     claim: str = field(
-        "",
         "Claim",
         "A PersistentVolumeClaim that many machines may write at once; checkpoints go there.",
         checks.text(NAME, "the name of a PersistentVolumeClaim"),
         heading="Storage",
     )
-    folder: str = field("/trainyard", "Shared folder", "Where the pods find that volume.", _folder, is_needed=True)
+    folder: str = field(
+        "Shared folder", "Where the pods find that volume.", _folder, default="/trainyard", is_needed=True
+    )
     queue: str = field(
-        "",
         "Kueue's queue",
         "A LocalQueue of the namespace that admits the jobs; empty without Kueue.",
         checks.text(NAME, "the name of a LocalQueue"),
         heading="Place and time",
     )
     spread: str = field(
-        "",
         "Spread over",
         "A label of machines, such as kubernetes.io/hostname: pods of a run differ in it.",
         checks.text(QUALIFIED, "a label of machines such as kubernetes.io/hostname"),
     )
     together: str = field(
-        "",
         "Keep within",
         "A label of machines, such as topology.kubernetes.io/zone: pods of a run share it.",
         checks.text(QUALIFIED, "a label of machines such as topology.kubernetes.io/zone"),
     )
     time_limit: str = settings.time_limit(checks.duration(checks.LEAST_LIMIT_S))
     notice: str = field(
-        "2m",
         "Notice",
         "How long ranks may save before their pod is killed, such as 2m.",
         checks.duration(LEAST_NOTICE_S, MAX_NOTICE_S),
+        default="2m",
         is_needed=True,
     )
     pod: str = field(
-        "",
         "Pod template",
         "A partial PodSpec in YAML, laid over ours: tolerations, nodeSelector, volumes, imagePullSecrets and more. "
         "Environment, mounts and other resources stand below containers, in the one named node.",
-        _pod,
+        checks.read_by(read_template),
         kind=YAML,
         placeholder="tolerations:\n- key: nvidia.com/gpu\n  operator: Exists",
     )

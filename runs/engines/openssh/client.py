@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from runs.engines.machine_system import SystemAway
 from runs.engines.openssh.identity import ssh_folder
 from runs.engines.openssh.target import Target
+from runs.engines.refusals import SystemAway
 from trainyard.spooling.plain_files import write_private
 
 LIMIT_S = 20.0  # of one command, with its connection

@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings
 
 from runs.engines.cluster_settings.settings import SECRET, Guarded, Places, field, secret_of
-from runs.engines.machine_system import SystemAway
 from runs.engines.openssh.target import Target
+from runs.engines.refusals import SystemAway
 from runs.models import Cluster
 from trainyard.spooling.plain_files import write_private
 
@@ -32,7 +32,6 @@ def key_file_problem(value: str) -> str:
 
 def key_field(heading: str = "") -> Any:
     return field(
-        "",
         "Private key",
         "Without a passphrase, as ssh-keygen writes it. It is kept locked and never shown.",
         key_problem,
@@ -44,7 +43,6 @@ def key_field(heading: str = "") -> Any:
 
 def key_file_field() -> Any:
     return field(
-        "",
         "Or its file",
         "A path below the server's home, such as keys/hpc, which the server's user alone may read.",
         key_file_problem,

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+from runs.engines.cluster_settings.checks import read_by
+
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]{1,44}")
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,63}")
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
@@ -72,11 +74,7 @@ def host_problem(value: str) -> str:
 
 
 def host_key_problem(value: str) -> str:
-    try:
-        read_host_key(value)
-    except ValueError as error:
-        return str(error)
-    return "" if "\n" not in value.strip() else "one key, in one line"
+    return read_by(read_host_key)(value) or ("" if "\n" not in value.strip() else "one key, in one line")
 
 
 def _inner_type(body: str) -> str:

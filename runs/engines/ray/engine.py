@@ -8,12 +8,12 @@ from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.settings import secret_of
 from runs.engines.findings import Finding, Probe, not_run, probe_answers
 from runs.engines.machine_system import (
+    JobEnd,
     JobState,
     MachineRequest,
     Origin,
-    SystemAway,
     SystemJob,
-    SystemRefused,
+    Words,
     node_variables,
     node_words,
     origin_of,
@@ -21,8 +21,10 @@ from runs.engines.machine_system import (
 from runs.engines.ray.programs import START_LIMIT_S, RayAddress, RayProgram, program_of
 from runs.engines.ray.settings import RaySettings
 from runs.engines.ray.trainyard_ray.documents import Call, Demand, JobReport, RayAnswer, RayMachine, RayRequest
+from runs.engines.refusals import Refusal, SystemAway, needed, not_taken
 from runs.models import Cluster
 from trainyard.contract.base import BadDocument, JsonObject, decode
+from trainyard.formats.words import counted, listed
 
 STATES = {"starting": JobState.PENDING, "pending": JobState.PENDING, "running": JobState.RUNNING, "over": JobState.OVER}
 ENDS = {
@@ -67,10 +69,9 @@ class RaySystem:
 
     def submit(self, request: MachineRequest) -> str:
         job = f"{self._prefix}{request.attempt}"
-        answer: RayAnswer = self._program.call(Call("submit", job, request=self._request(job, request)))
+        answer = self._program.call(Call("submit", job, request=self._request(job, request)))
         if answer.problem:
-            words = f"`trainyard doctor --cluster {self._cluster}` looks for the reason. Then restart the run."
-            raise SystemRefused(f"Ray refused the job: {answer.problem.rstrip('.')}. {words}")
+            raise not_taken("Ray", self._cluster, Refusal(answer.problem), is_passing=False)
         return job
 
     def cancel(self, job: str) -> None:
@@ -110,13 +111,10 @@ CONNECT_ADVICE = (
 
 
 def examine(settings: RaySettings, program: RayProgram, probe: Probe) -> Iterator[Finding]:
-    try:
+    with needed("connection", CONNECT_ADVICE):
         answer = program.call(Call("survey", prefix="trainyard-"), patience_s=START_LIMIT_S)
-    except SystemAway as error:
-        yield Finding("connection", False, str(error), CONNECT_ADVICE)
-        return
     number = len(answer.machines)
-    jobs = f"{len(answer.jobs)} job{'' if len(answer.jobs) == 1 else 's'}"
+    jobs = counted(len(answer.jobs), "job")
     yield Finding("connection", True, f"Ray {program.version} at {settings.address} answers ({jobs} of Trainyard).")
     demand = settings.demand(settings.slots)
     most = room([machine.resources for machine in answer.machines], demand.bundle(), settings.strategy)
@@ -151,27 +149,20 @@ def _try(settings: RaySettings, program: RayProgram, number: int, probe: Probe) 
 
 
 def system_job(report: JobReport, attempt: str, machines: Sequence[RayMachine]) -> SystemJob:
-    state = STATES.get(report.state, JobState.PENDING)
-    reason, sentence = pending_words(report, machines) if state == JobState.PENDING else ("", "")
-    return SystemJob(
-        id=report.job,
-        attempt=attempt,
-        state=state,
-        reason=reason,
-        sentence=sentence,
-        hosts=tuple(report.hosts),
-        started_at=report.started_at,
-        end=ENDS.get(report.end, EndKind.ENDED) if state == JobState.OVER else None,
-        end_sentence=end_sentence(report) if state == JobState.OVER else "",
-        exit_code=report.exit_code,
-        is_kept=state == JobState.OVER,  # its actor, which uses nothing but a little memory
-    )
+    state, hosts = STATES.get(report.state, JobState.PENDING), tuple(report.hosts)
+    job = SystemJob(report.job, attempt, state, hosts=hosts, started_at=report.started_at)
+    if state == JobState.PENDING:
+        return job.waiting(pending_words(report, machines))
+    if state == JobState.RUNNING:
+        return job
+    end = JobEnd(ENDS.get(report.end, EndKind.ENDED), end_sentence(report), report.exit_code)
+    return job.ended(end, is_kept=True)  # its actor, which uses nothing but a little memory
 
 
-def pending_words(report: JobReport, machines: Sequence[RayMachine]) -> tuple[str, str]:
+def pending_words(report: JobReport, machines: Sequence[RayMachine]) -> Words:
     """Return a word for why the job is pending, and a sentence."""
     if report.demand is None or report.state == "starting":
-        return "Starting", "Ray is starting its actor (Starting)."
+        return Words("Starting", "Ray is starting its actor (Starting).")
     usable = [machine for machine in machines if not machine.is_draining]
     number, wanted = report.num_machines, demand_words(report.demand)
     bundle = report.demand.bundle()
@@ -180,11 +171,11 @@ def pending_words(report: JobReport, machines: Sequence[RayMachine]) -> tuple[st
     if most < number:
         has = f"Ray's {len(usable)} machines have room for {most} of {number} in all" if usable else "Ray has none"
         words = "Unless an autoscaler adds machines, it waits for ever (Infeasible)."
-        return "Infeasible", f"it asks for {_times(number, wanted, report.strategy)}, and {has}. {words}"
+        return Words("Infeasible", f"it asks for {_times(number, wanted, report.strategy)}, and {has}. {words}")
     if now < number:
         no = "no machine of Ray has" if now == 0 else "no further machine of Ray has"
-        return "Resources", f"{no} {wanted} free; there is room for {now} of {number} now (Resources)."
-    return "Starting", f"there is room for all {number}, and Ray is placing them (Starting)."
+        return Words("Resources", f"{no} {wanted} free; there is room for {now} of {number} now (Resources).")
+    return Words("Starting", f"there is room for all {number}, and Ray is placing them (Starting).")
 
 
 def room(machines: Sequence[Mapping[str, float]], bundle: Mapping[str, float], strategy: str) -> int:
@@ -204,7 +195,7 @@ def demand_words(demand: Demand) -> str:
     for name, amount in demand.resources.items():
         kind = name.removeprefix("accelerator_type:")
         parts.append(f"{amount:g} {name}" if kind == name else f"GPUs of the kind {kind}")
-    return " and ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else "".join(parts)
+    return listed(parts)
 
 
 def _times(number: int, wanted: str, strategy: str) -> str:

@@ -5,7 +5,6 @@ never imports it: what hangs is a child, which is ended and started again.
 """
 
 import os
-import pwd
 import select
 import subprocess
 import sys
@@ -15,8 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-from runs.engines.machine_system import SystemAway
+from runs.engines.machine_system import user_variables
 from runs.engines.ray.trainyard_ray.documents import Call, RayAnswer
+from runs.engines.refusals import SystemAway
 from trainyard.contract.base import BadDocument, decode, encode
 
 FOLDER = Path(__file__).parent
@@ -132,18 +132,13 @@ class RayProgram:
 
 def environment(token: str) -> dict[str, str]:
     """Ray hands a driver's environment on, so the server's own is kept from it."""
-    try:
-        user = pwd.getpwuid(os.getuid())
-        who = {"USER": user.pw_name, "HOME": user.pw_dir}
-    except KeyError:
-        who = {"HOME": "/"}
     made = {
         "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
         "LC_ALL": "C.UTF-8",
         "PYTHONPATH": str(FOLDER),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-        **who,
+        **user_variables(),
     }
     return {**made, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else made
 

@@ -71,7 +71,6 @@ def _token(value: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class RaySettings(Settings):
     address: str = field(
-        "",
         "Ray's address",
         "host:6379 where this server is a machine of the Ray cluster, else ray://host:10001 (Ray Client).",
         _address,
@@ -79,37 +78,31 @@ class RaySettings(Settings):
         placeholder="ray://head:10001",
     )
     token: ClassVar[str] = field(
-        "", "Ray's token", "Where the Ray cluster asks for one (RAY_AUTH_MODE=token).", _token, kind=SECRET
+        "Ray's token", "Where the Ray cluster asks for one (RAY_AUTH_MODE=token).", _token, kind=SECRET
     )
     folder: str = settings.shared_folder("Ray's user", "what nodes print")
     machines: int = settings.machines(heading="Machines of a run")
     slots: int = settings.slots()
-    cpus_per_slot: int = field(1, "CPUs for a rank", "As Ray counts them.", checks.number(1, checks.MAX_CPUS))
-    gpus: bool = field(False, "A GPU for each rank")
+    cpus_per_slot: int = field("CPUs for a rank", "As Ray counts them.", checks.number(1, checks.MAX_CPUS), default=1)
+    gpus: bool = field("A GPU for each rank", default=False)
     gpu_kind: str = field(
-        "",
         "Kind of GPU",
         "Ray's accelerator type, such as A100; empty for any.",
         checks.text(NAME, "a kind of GPU by Ray's name, such as A100"),
     )
     memory: str = settings.memory("Such as 16G, as Ray counts it; empty to ask for none.", MEMORY, "16G")
-    resources: list[str] = field([], "Custom resources", "Of a machine, one name=amount a line.", _resources)
-    strategy: str = field("STRICT_SPREAD", "Where its machines are", "Ray's placement strategy.", choices=STRATEGIES)
-    python: str = field(
-        "",
-        "Python",
-        "The interpreter on the machines that has Trainyard; empty for the one that Ray runs on.",
-        checks.path,
-        heading="Programs and addresses",
+    resources: list[str] = field("Custom resources", "Of a machine, one name=amount a line.", _resources, default=[])
+    strategy: str = field(
+        "Where its machines are", "Ray's placement strategy.", default="STRICT_SPREAD", choices=STRATEGIES
     )
+    python: str = settings.python("the machines", "the one that Ray runs on", heading="Programs and addresses")
     server: str = settings.server()
     ray_python: str = field(
-        "",
         "Python with Ray",
         "An interpreter on this server with the Ray and the Python version of the cluster; empty for the server's own.",
         checks.path,
     )
-    runtime_env: str = field("", "Runtime environment", "Of Ray's actors, as JSON; empty for none.", _runtime_env)
+    runtime_env: str = field("Runtime environment", "Of Ray's actors, as JSON; empty for none.", _runtime_env)
 
     def problems(self) -> dict[str, str]:
         is_fine = self.gpus or not self.gpu_kind

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from runs.engines.machine_system import MAX_QUOTED, SystemAway, passing_over, short
+from runs.engines.refusals import MAX_QUOTED, Refusal, SystemAway, passing_over, short
 from runs.engines.sagemaker.documents import Caller, JobPage, Role, RoleAnswer, SecretPage, TrainingJob
 from runs.engines.sagemaker.settings import SageMakerSettings
 from runs.values.kept import Kept
@@ -28,11 +28,11 @@ T = TypeVar("T", bound=msgspec.Struct)
 P = TypeVar("P", JobPage, SecretPage)
 
 
-class AWSRefusal(Exception):
-    """AWS does not carry a request out. ``code`` is its own word, and so is the message."""
+class AWSRefusal(Refusal):
+    """``code`` is AWS' own word, and ends the message."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
-        super().__init__(" ".join(message.split())[:MAX_QUOTED].rstrip(".") or code)
+        super().__init__(f"{' '.join(message.split())[:MAX_QUOTED].rstrip('.') or code} ({code})")
         self.code, self.status = code, status
 
     @property

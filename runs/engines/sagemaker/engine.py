@@ -3,22 +3,13 @@
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.settings import secret_of
 from runs.engines.findings import Finding, Probe, machines, not_run, probe_of, trusted_words
-from runs.engines.machine_system import (
-    MachineRequest,
-    Origin,
-    SystemAway,
-    SystemJob,
-    SystemRefused,
-    node_words,
-    origin_of,
-    unsubmitted,
-)
+from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemJob, node_words, origin_of, unsubmitted
+from runs.engines.refusals import SystemAway, as_sentence, asked, needed, not_taken
 from runs.engines.sagemaker import reasons
 from runs.engines.sagemaker.aws import Aws, AWSRefusal
 from runs.engines.sagemaker.documents import TrainingJob
@@ -32,7 +23,10 @@ CHANNEL = NAME  # of the file system: SageMaker mounts it at /opt/ml/input/data/
 START = "workers.machine.sagemaker"
 HOME = "/opt/ml/trainyard"
 MAX_TAG = 256
-T = TypeVar("T")
+TRIAL_LIMIT_S = 570.0  # machines of AWS take minutes to start
+EVERY_S = 2.0
+SERVICE = "sagemaker.amazonaws.com"
+RIGHTS_ADVICE = "docs/sagemaker.md has the policy that this server's credentials need."
 
 
 class SageMakerEngine(AllocatingEngine):
@@ -60,18 +54,12 @@ class SageMakerSystem:
     def __init__(self, settings: SageMakerSettings, origin: Origin, aws: Aws) -> None:
         self._settings, self._origin, self._aws = settings, origin, aws
 
-    def steps(self, probe: Probe) -> Iterator[Finding]:
-        return examine(self._settings, self._origin, self._aws)
-
-    def billed_steps(self, probe: Probe) -> Iterator[Finding]:
-        return examine_billed(self._settings, self._origin, self._aws, probe)
-
     def jobs(self) -> list[SystemJob]:
         """Return the jobs that have not ended, and those whose secret is still there."""
         self._aws.begin()
         mark = self._origin.mark
-        listed = self._asked(lambda: self._aws.open_jobs(prefix_of(mark)), "list our jobs")
-        secrets = self._asked(lambda: self._aws.secret_names(secrets_of(mark)), "list our secrets")
+        listed = asked(lambda: self._aws.open_jobs(prefix_of(mark)), "AWS did not list our jobs")
+        secrets = asked(lambda: self._aws.secret_names(secrets_of(mark)), "AWS did not list our secrets")
         with_secret = {name.removeprefix(secrets_of(mark)) for name in secrets}
         attempts = {attempt_in(one.training_job_name, mark) for one in listed} | with_secret
         return [self._seen(attempt, has_secret=attempt in with_secret) for attempt in sorted(attempts)]
@@ -91,19 +79,18 @@ class SageMakerSystem:
             self._aws.create_secret(secret, text, tags_of(self._settings, request, self._origin))
             self._aws.create_job(job)
         except AWSRefusal as error:
-            where = f"cluster {self._origin.cluster}"
-            if error.is_passing:
-                raise SystemAway(f"SageMaker took no job on {where}: {error} ({error.code}).") from error
-            self._asked(lambda: self._aws.delete_secret(secret), "delete the join tokens")
-            advice = f"`trainyard doctor --cluster {self._origin.cluster}` looks for the reason. Then restart the run."
-            raise SystemRefused(f"SageMaker refused the job: {error} ({error.code}). {advice}") from error
+            if not error.is_passing:
+                self._delete_secret(secret)
+            raise not_taken("SageMaker", self._origin.cluster, error, is_passing=error.is_passing) from error
         return job_name_of(mark, request.attempt)
 
     def cancel(self, job: str) -> None:
         self._aws.begin()
-        secret = secret_name_of(self._origin.mark, attempt_in(job, self._origin.mark))
-        self._asked(lambda: self._aws.stop_job(job), f"stop job {job}")
-        self._asked(lambda: self._aws.delete_secret(secret), "delete the join tokens")
+        asked(lambda: self._aws.stop_job(job), f"AWS did not stop job {job}")
+        self._delete_secret(secret_name_of(self._origin.mark, attempt_in(job, self._origin.mark)))
+
+    def _delete_secret(self, name: str) -> None:
+        asked(lambda: self._aws.delete_secret(name), "AWS did not delete the join tokens")
 
     def _seen(self, attempt: str, *, has_secret: bool) -> SystemJob:
         name = job_name_of(self._origin.mark, attempt)
@@ -112,105 +99,80 @@ class SageMakerSystem:
             return unsubmitted(name, attempt)  # there is the secret alone
         if reasons.is_taken_back(job):
             self.cancel(name)  # AWS would start it again, and its tokens are used
-            return reasons.ended(name, attempt, reasons.taken_back(job))
+            return SystemJob(name, attempt, JobState.OVER).ended(reasons.taken_back(job))
         return reasons.job_of(job, attempt, has_secret=has_secret)
 
     def _described(self, name: str) -> TrainingJob | None:
-        return self._asked(lambda: self._aws.job(name), f"describe job {name}")
+        return asked(lambda: self._aws.job(name), f"AWS did not describe job {name}")
 
-    def _asked(self, call: Callable[[], T], doing: str) -> T:
-        """Do the call. A refusal becomes SystemAway: it is tried again."""
-        try:
-            return call()
-        except AWSRefusal as error:
-            raise SystemAway(f"AWS did not {doing}: {error} ({error.code}).") from error
+    # Step by step, whether the cluster can run what is launched on it. AWS bills a training job, so the step that runs
+    # one is done on request alone.
 
-
-# Step by step, whether a SageMaker cluster can run what is launched on it. A step that needs an earlier one is left
-# out where that failed. AWS bills a training job, so the step that runs one is done on request alone.
-
-TRIAL_LIMIT_S = 570.0  # machines of AWS take minutes to start
-EVERY_S = 2.0
-SERVICE = "sagemaker.amazonaws.com"
-RIGHTS_ADVICE = "docs/sagemaker.md has the policy that this server's credentials need."
-
-
-def examine(settings: SageMakerSettings, origin: Origin, aws: Aws) -> Iterator[Finding]:
-    try:
-        caller = aws.caller()
-    except (SystemAway, AWSRefusal) as error:
-        advice = "Enter an access key and its secret, or give this server a role or a profile."
-        yield Finding("credentials", False, _words(error), advice)
-        return
-    yield Finding("credentials", True, f"AWS knows us in {settings.region} as {caller.arn}.")
-    aws.begin()
-    jobs = _jobs(origin, aws)
-    yield jobs
-    if jobs.is_fine:
-        yield _secrets(origin, aws)
-        yield _role(settings, aws, caller.account)
+    def steps(self, probe: Probe) -> Iterator[Finding]:
+        settings, origin, aws = self._settings, self._origin, self._aws
+        with needed("credentials", "Enter an access key and its secret, or give this server a role or a profile."):
+            caller = aws.caller()
+        yield Finding("credentials", True, f"AWS knows us in {settings.region} as {caller.arn}.")
+        aws.begin()
+        with needed("SageMaker", RIGHTS_ADVICE):
+            number = len(aws.open_jobs(prefix_of(origin.mark)))
+        words = f"SageMaker answers and lets us list training jobs ({number} of ours are open)."
+        yield Finding("SageMaker", True, words)
+        yield self._secrets()
+        yield self._role(caller.account)
         advice = f"`trainyard doctor --cluster {origin.cluster} --accept-cost` runs one, for some minutes of its price."
         yield Finding("job", None, f"AWS bills a short job on {machines(min(2, settings.machines))}. {advice}")
 
+    def _secrets(self) -> Finding:
+        try:
+            self._aws.secret_names(secrets_of(self._origin.mark))
+        except (SystemAway, AWSRefusal) as error:
+            return Finding("secrets", False, as_sentence(error), RIGHTS_ADVICE)
+        return Finding("secrets", True, "Secrets Manager answers and lets us list secrets; join tokens go there.")
 
-def _jobs(origin: Origin, aws: Aws) -> Finding:
-    try:
-        number = len(aws.open_jobs(prefix_of(origin.mark)))
-    except (SystemAway, AWSRefusal) as error:
-        return Finding("SageMaker", False, _words(error), RIGHTS_ADVICE)
-    return Finding("SageMaker", True, f"SageMaker answers and lets us list training jobs ({number} of ours are open).")
+    def _role(self, account: str) -> Finding:
+        name = self._settings.role.rpartition("/")[2]
+        owner, advice = self._settings.role.split(":")[4], "Change the role where the cluster is edited."
+        if owner != account:
+            words = f"The role belongs to account {owner} and we are in {account}"
+            return Finding("role", False, f"{words}: SageMaker takes roles of its own account.", advice)
+        try:
+            role = self._aws.role(name)
+        except (SystemAway, AWSRefusal) as error:
+            if isinstance(error, AWSRefusal) and error.is_missing:
+                return Finding("role", False, f"There is no role {name}.", advice)
+            return Finding("role", None, f"Role {name} cannot be looked at: {as_sentence(error)}")
+        if SERVICE not in json.dumps(role.assume_role_policy_document):
+            advice = f"Let {SERVICE} assume it (its trust policy)."
+            return Finding("role", False, f"SageMaker may not use role {name}.", advice)
+        return Finding("role", True, f"SageMaker may use role {name}.")
 
-
-def _secrets(origin: Origin, aws: Aws) -> Finding:
-    try:
-        aws.secret_names(secrets_of(origin.mark))
-    except (SystemAway, AWSRefusal) as error:
-        return Finding("secrets", False, _words(error), RIGHTS_ADVICE)
-    return Finding("secrets", True, "Secrets Manager answers and lets us list secrets; join tokens go there.")
-
-
-def _role(settings: SageMakerSettings, aws: Aws, account: str) -> Finding:
-    name = settings.role.rpartition("/")[2]
-    owner, advice = settings.role.split(":")[4], "Change the role where the cluster is edited."
-    if owner != account:
-        words = f"The role belongs to account {owner} and we are in {account}"
-        return Finding("role", False, f"{words}: SageMaker takes roles of its own account.", advice)
-    try:
-        role = aws.role(name)
-    except (SystemAway, AWSRefusal) as error:
-        if isinstance(error, AWSRefusal) and error.is_missing:
-            return Finding("role", False, f"There is no role {name}.", advice)
-        return Finding("role", None, f"Role {name} cannot be looked at: {_words(error)}")
-    if SERVICE not in json.dumps(role.assume_role_policy_document):
-        advice = f"Let {SERVICE} assume it (its trust policy)."
-        return Finding("role", False, f"SageMaker may not use role {name}.", advice)
-    return Finding("role", True, f"SageMaker may use role {name}.")
-
-
-def examine_billed(settings: SageMakerSettings, origin: Origin, aws: Aws, probe: Probe) -> Iterator[Finding]:
-    """Run a job that lasts a second, on two machines, and let each try what a node does."""
-    number = min(2, settings.machines)
-    name = f"{NAME}-doctor-{secrets.token_hex(4)}"
-    words = [*probe, *trusted_words()]
-    aws.begin()
-    try:
-        aws.create_job(trial_job_of(settings, name, number, words, origin))
-        job = _wait(aws, name)
-    except (SystemAway, AWSRefusal) as error:
-        yield not_run(number, _words(error), RIGHTS_ADVICE)
-        return
-    if job is None or job.training_job_status not in reasons.OVER:
-        why = "it is not there any more." if job is None else reasons.why_job_waits(job).sentence
+    def billed_steps(self, probe: Probe) -> Iterator[Finding]:
+        """Run a job that lasts a second, on two machines, and let each try what a node does."""
+        settings, origin, aws = self._settings, self._origin, self._aws
+        number = min(2, settings.machines)
+        name = f"{NAME}-doctor-{secrets.token_hex(4)}"
         aws.begin()
-        aws.stop_job(name)
-        yield Finding("job", False, f"A short job on {machines(number)} did not end: {why}", "It was stopped again.")
-        return
-    end = reasons.end_of(job)
-    if end.kind is not None:
-        advice = "Do the subnets and security groups lead to this server, its Valkey, and the file system?"
-        yield Finding("job", False, end.sentence, advice)
-        return
-    yield Finding("job", True, f"A short job ran on {machines(number)}, which reach server, Valkey and file system.")
+        try:
+            aws.create_job(trial_job_of(settings, name, number, [*probe, *trusted_words()], origin))
+            job = _wait(aws, name)
+        except (SystemAway, AWSRefusal) as error:
+            yield not_run(number, as_sentence(error), RIGHTS_ADVICE)
+            return
+        if job is None or job.training_job_status not in reasons.OVER:
+            why = "it is not there any more." if job is None else reasons.why_job_waits(job).sentence
+            aws.begin()
+            aws.stop_job(name)
+            words = f"A short job on {machines(number)} did not end: {why}"
+            yield Finding("job", False, words, "It was stopped again.")
+            return
+        end = reasons.end_of(job)
+        if end.kind is not None:
+            advice = "Do the subnets and security groups lead to this server, its Valkey, and the file system?"
+            yield Finding("job", False, end.sentence, advice)
+            return
+        words = f"A short job ran on {machines(number)}, which reach server, Valkey and file system."
+        yield Finding("job", True, words)
 
 
 def _wait(aws: Aws, name: str) -> TrainingJob | None:
@@ -222,11 +184,6 @@ def _wait(aws: Aws, name: str) -> TrainingJob | None:
         if job is None or job.training_job_status in reasons.OVER or time.monotonic() > deadline:
             return job
         time.sleep(EVERY_S)
-
-
-def _words(error: Exception) -> str:
-    code = f" ({error.code})" if isinstance(error, AWSRefusal) else ""
-    return f"{str(error).rstrip('.')}{code}."
 
 
 # The training job of one attempt, as CreateTrainingJob takes it, and its secret. Everything here is pure.

@@ -3,11 +3,11 @@
 The words of SageMaker that are told apart here were taken from AWS' documentation, and not from jobs that we ran."""
 
 import re
-from dataclasses import replace
 from datetime import timedelta
 
 from runs.causes.allocations import EndKind
-from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words, explained
+from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words
+from runs.engines.refusals import explained
 from runs.engines.sagemaker.documents import TrainingJob
 
 EXIT_CODE = re.compile(r"exit code:? *(-?[0-9]+)", re.IGNORECASE)
@@ -87,10 +87,9 @@ def job_of(job: TrainingJob, attempt: str, *, has_secret: bool = False) -> Syste
     """``has_secret``: the secret with its tokens is still there, and goes once nobody waits for the job."""
     name = job.training_job_name
     if job.training_job_status in OVER:
-        return ended(name, attempt, end_of(job), is_kept=has_secret)
+        return SystemJob(name, attempt, JobState.OVER).ended(end_of(job), is_kept=has_secret)
     if job.secondary_status not in AT_WORK and job.training_job_status != "Stopping":
-        words = why_job_waits(job)
-        return SystemJob(name, attempt, JobState.PENDING, reason=words.reason, sentence=words.sentence)
+        return SystemJob(name, attempt, JobState.PENDING).waiting(why_job_waits(job))
     hosts = tuple(f"algo-{number + 1}" for number in range(job.resource_config.instance_count))
     started, limit = job.training_start_time, job.stopping_condition.max_runtime_in_seconds
     return SystemJob(
@@ -101,8 +100,3 @@ def job_of(job: TrainingJob, attempt: str, *, has_secret: bool = False) -> Syste
         started_at=started.timestamp() if started else None,
         ends_at=(started + timedelta(seconds=limit)).timestamp() if started and limit else None,
     )
-
-
-def ended(name: str, attempt: str, end: JobEnd, *, is_kept: bool = False) -> SystemJob:
-    over = SystemJob(name, attempt, JobState.OVER, end=end.kind, end_sentence=end.sentence)
-    return replace(over, exit_code=end.exit_code, is_kept=is_kept)

@@ -45,7 +45,6 @@ def _secret(value: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class SageMakerSettings(Settings):
     region: str = field(
-        "",
         "Region",
         "Such as eu-central-1.",
         checks.text(REGION, "a region such as eu-central-1"),
@@ -53,34 +52,28 @@ class SageMakerSettings(Settings):
         heading="AWS",
     )
     role: str = field(
-        "",
         "Role of the jobs",
         "Its ARN. It may read the image and the join tokens.",
         checks.text(ROLE, "the ARN of a role such as arn:aws:iam::123456789012:role/training"),
         is_needed=True,
     )
     access_key_id: str = field(
-        "",
         "Access key",
         "Empty for what boto3 finds on this server: a role, a profile.",
         checks.text(ACCESS_KEY, "the id of an access key"),
     )
-    secret_access_key: ClassVar[str] = field("", "Its secret", "Kept locked and never shown.", _secret, kind=SECRET)
-    endpoint: str = field("", "Endpoint", "In the place of AWS' own addresses; empty for those.", checks.server)
+    secret_access_key: ClassVar[str] = field("Its secret", "Kept locked and never shown.", _secret, kind=SECRET)
+    endpoint: str = field("Endpoint", "In the place of AWS' own addresses; empty for those.", checks.server)
     server: str = settings.server()
     image: str = field(
-        "",
         "Image",
         "With Trainyard's extras node and sagemaker and PyTorch.",
         checks.text(IMAGE, "an image of a registry that the role may read"),
         is_needed=True,
         heading="Machines of a training job",
     )
-    python: str = field(
-        "python3", "Python", "The interpreter in the image that has Trainyard.", checks.program, is_needed=True
-    )
+    python: str = settings.python_of_image()
     instance_type: str = field(
-        "",
         "Instance type",
         "Such as ml.p4d.24xlarge.",
         checks.text(INSTANCE, "an instance type such as ml.p4d.24xlarge"),
@@ -89,47 +82,47 @@ class SageMakerSettings(Settings):
     machines: int = settings.machines(MAX_MACHINES)
     slots: int = settings.slots()
     gpu: str = field(
-        "",
         "Kind of GPU",
         "Each rank gets one, such as A100; empty for CPUs.",
         checks.text(GPU, "a kind of GPU such as A100"),
     )
     cpus_per_slot: int = field(
-        0, "Cores for a rank", "0 for the machine's cores, shared by its ranks.", checks.number(0, checks.MAX_CPUS)
+        "Cores for a rank",
+        "0 for the machine's cores, shared by its ranks.",
+        checks.number(0, checks.MAX_CPUS),
+        default=0,
     )
-    volume_gb: int = field(30, "Disk of a machine", "In GB.", checks.number(1, MAX_VOLUME_GB))
+    volume_gb: int = field("Disk of a machine", "In GB.", checks.number(1, MAX_VOLUME_GB), default=30)
     subnets: list[str] = field(
-        [],
         "Subnets",
         "One a line. From there the machines reach this server and its Valkey.",
         checks.lines(SUBNET, "a subnet such as subnet-0123456789abcdef0", least=1, most=MAX_SUBNETS),
+        default=[],
         is_needed=True,
         heading="Network and storage",
     )
     security_groups: list[str] = field(
-        [],
         "Security groups",
         "One a line. They let machines of a job reach each other.",
         checks.lines(GROUP, "a security group such as sg-0123456789abcdef0", least=1, most=MAX_GROUPS),
+        default=[],
         is_needed=True,
     )
     file_system: str = field(
-        "",
         "File system",
         "Its id; checkpoints go there.",
         checks.text(FILE_SYSTEM, "a file system such as fs-0123456789abcdef0"),
         is_needed=True,
     )
-    file_system_type: str = field("EFS", "Its kind", choices=FILE_SYSTEMS)
+    file_system_type: str = field("Its kind", default="EFS", choices=FILE_SYSTEMS)
     file_system_path: str = field(
-        "/",
         "Its folder",
         "Such as /trainyard.",
         checks.text(FOLDER, "a folder of the file system such as /trainyard"),
+        default="/",
         is_needed=True,
     )
     output: str = field(
-        "",
         "S3 address",
         "SageMaker asks for one, such as s3://bucket/trainyard.",  # nodes send their files to the server
         checks.text(BUCKET, "an S3 address such as s3://bucket/trainyard"),
@@ -138,15 +131,17 @@ class SageMakerSettings(Settings):
     time_limit: str = settings.time_limit(
         checks.duration(LEAST_LIMIT_S, MAX_LIMIT_S), "24h", is_needed=True, heading="Time and cost"
     )
-    spot: bool = field(False, "Spot machines", "Cheaper, and taken back at any time: then the run goes on in another.")
+    spot: bool = field(
+        "Spot machines", "Cheaper, and taken back at any time: then the run goes on in another.", default=False
+    )
     spot_wait: str = field(
-        "1h",
         "Wait for spot machines",
         "How long a job may wait for them, such as 1h.",
         checks.duration(0, MAX_LIMIT_S),
+        default="1h",
         is_needed=True,
     )
-    tags: list[str] = field([], "Tags", "One a line: name=value.", _tags)
+    tags: list[str] = field("Tags", "One a line: name=value.", _tags, default=[])
 
     @property
     def time_limit_s(self) -> int:

@@ -1,7 +1,6 @@
 """The engine ``slurm``, and what keeps a cluster of it from training."""
 
 import os
-import pwd
 import secrets
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -10,9 +9,10 @@ from dataclasses import dataclass
 
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding, Probe, not_run, probe_answers
-from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemJob, SystemRefused, origin_of
+from runs.engines.machine_system import MachineRequest, Origin, SystemJob, origin_of, user_variables
 from runs.engines.openssh.client import OpenSsh
 from runs.engines.openssh.identity import identity_of
+from runs.engines.refusals import Refusal, SystemAway, SystemRefused, as_sentence, asked, needed, not_taken
 from runs.engines.slurm.jobs import parse_accounts, parse_jobs
 from runs.engines.slurm.script import script_of, submission
 from runs.engines.slurm.settings import SlurmSettings
@@ -43,10 +43,6 @@ OVER_ALREADY = ("invalid job id", "already completing", "already finished", "alr
 # nothing of the server's.
 
 
-class Failed(Exception):
-    """A program ended with an error; the message is what it wrote."""
-
-
 @dataclass(frozen=True)
 class Programs:
     """``conf``: slurm.conf's path where it is not Slurm's default. ``login``: the machine to run them on; None: this
@@ -56,8 +52,8 @@ class Programs:
     login: OpenSsh | None = None
 
     def run(self, words: Sequence[str], *, text: str = "", limit_s: float | None = None) -> str:
-        """Run the program and return its output. Raises SystemAway where it cannot run or does not answer, Failed where
-        it ends with an error."""
+        """Run the program and return its output. Raises SystemAway where it cannot run or does not answer, and Refusal
+        with what it wrote where it ends with an error."""
         if self.login is not None:
             return self._run_there(self.login, words, text, limit_s or LOGIN_LIMIT_S)
         return self._run_here(words, text, limit_s or LIMIT_S)
@@ -94,12 +90,7 @@ class Programs:
 
 def environment(conf: str) -> dict[str, str]:
     """Slurm hands a submitter's environment to the job, so the server's own is kept from it."""
-    try:
-        user = pwd.getpwuid(os.getuid())
-        who = {"USER": user.pw_name, "LOGNAME": user.pw_name, "HOME": user.pw_dir}
-    except KeyError:
-        who = {"HOME": "/"}
-    made = {"PATH": f"{os.environ.get('PATH', '')}:{PATH}".lstrip(":"), "LC_ALL": "C.UTF-8", **who}
+    made = {"PATH": f"{os.environ.get('PATH', '')}:{PATH}".lstrip(":"), "LC_ALL": "C.UTF-8", **user_variables()}
     return {**made, "SLURM_CONF": conf} if conf else made
 
 
@@ -118,7 +109,7 @@ def words_of(output: str) -> str:
 
 def _output(words: Sequence[str], code: int, output: str, errors: str) -> str:
     if code != 0:
-        raise Failed(words_of(errors or output) or f"{words[0]} ended with exit code {code}")
+        raise Refusal(words_of(errors or output) or f"{words[0]} ended with exit code {code}")
     return output
 
 
@@ -150,14 +141,13 @@ class SlurmSystem:
 
     def steps(self, probe: Probe) -> Iterator[Finding]:
         settings, programs = self._settings, self._programs
-        version = _version(programs)
-        yield version
-        if not version.is_fine:
-            return
-        answers = _answers(programs)
-        yield answers
-        if not answers.is_fine:
-            return
+        with needed("programs", "Install Slurm's programs on the server and its slurm.conf."):
+            versions = {programs.run([name, "--version"]).strip() for name in ("sbatch", "squeue", "scancel")}
+        yield Finding("programs", True, f"{', '.join(sorted(versions))}.")
+        advice = "Is slurmctld running, does slurm.conf name it, and is munge running with the cluster's key?"
+        with needed("controller", advice):
+            number = len(parse_jobs(programs.run(["squeue", "--me", "--json"]), ""))
+        yield Finding("controller", True, f"slurmctld answers and takes our credentials ({number} jobs in its queue).")
         partition, num_usable = _partition(settings, programs)
         yield partition
         yield _accounts(programs)
@@ -165,20 +155,15 @@ class SlurmSystem:
             yield from _probe(settings, programs, min(2, settings.machines, num_usable), probe)
 
     def jobs(self) -> list[SystemJob]:
-        try:
-            text = self._run("squeue", "--me", "--states=all", "--json")
-        except Failed as error:
-            raise SystemAway(f"Slurm on cluster {self._cluster} does not answer: {error}.") from error
-        return parse_jobs(text, self._mark)
+        words = ("squeue", "--me", "--states=all", "--json")
+        problem = f"Slurm on cluster {self._cluster} does not answer"
+        return parse_jobs(asked(lambda: self._run(*words), problem), self._mark)
 
     def find(self, job: str) -> SystemJob | None:
-        try:
-            text = self._run(
-                "sacct", "--jobs", job, "-X", "--noheader", "--parsable2", "--format=State,ExitCode,NodeList"
-            )
-        except (Failed, SystemAway):  # most small clusters keep no accounts
-            return None
-        return parse_accounts(text, job)
+        words = ("sacct", "--jobs", job, "-X", "--noheader", "--parsable2", "--format=State,ExitCode,NodeList")
+        with suppress(Refusal, SystemAway):  # most small clusters keep no accounts
+            return parse_accounts(self._run(*words), job)
+        return None
 
     def submit(self, request: MachineRequest) -> str:
         try:
@@ -188,18 +173,17 @@ class SlurmSystem:
             raise SystemRefused(f"Slurm was not asked. {error} {advice} Then restart the run.") from error
         try:
             text = self._run("sbatch", *words, script=script_of(self._settings, request, self._server))
-        except Failed as error:
-            sentence = str(error).replace("Batch job submission failed: ", "")
-            if any(word in sentence.lower() for word in PASSING):
-                raise SystemAway(f"Slurm on cluster {self._cluster} took no job: {sentence}.") from error
-            refusal = f"Slurm refused the job: {sentence}. {self._advice(sentence)} Then restart the run."
-            raise SystemRefused(refusal) from error
+        except Refusal as error:
+            said = str(error).replace("Batch job submission failed: ", "")
+            is_passing = any(word in said.lower() for word in PASSING)
+            advice = self._advice(said)
+            raise not_taken("Slurm", self._cluster, Refusal(said), is_passing=is_passing, advice=advice) from error
         return text.strip().partition(";")[0]
 
     def cancel(self, job: str) -> None:
         try:
             self._run("scancel", job)
-        except Failed as error:
+        except Refusal as error:
             if not any(words in str(error).lower() for words in OVER_ALREADY):
                 raise SystemAway(f"Slurm on cluster {self._cluster} did not cancel job {job}: {error}.") from error
 
@@ -211,31 +195,13 @@ class SlurmSystem:
             value = getattr(self._settings, name)
             if words in sentence.lower() and value:
                 return f"Its {name} is {value!r}: change that where cluster {self._cluster} is edited."
-        return f"`trainyard doctor --cluster {self._cluster}` looks for the reason."
+        return ""
 
 
 # Step by step, whether a Slurm cluster can run what is launched on it. A step that needs an earlier one is left out
 # where that failed.
 
 PROBE_LIMIT_S = 60.0
-
-
-def _version(programs: Programs) -> Finding:
-    try:
-        versions = {programs.run([name, "--version"]).strip() for name in ("sbatch", "squeue", "scancel")}
-    except (SystemAway, Failed) as error:
-        advice = "Install Slurm's programs on the server and its slurm.conf."
-        return Finding("programs", False, f"{str(error).rstrip('.')}.", advice)
-    return Finding("programs", True, f"{', '.join(sorted(versions))}.")
-
-
-def _answers(programs: Programs) -> Finding:
-    advice = "Is slurmctld running, does slurm.conf name it, and is munge running with the cluster's key?"
-    try:
-        number = len(parse_jobs(programs.run(["squeue", "--me", "--json"]), ""))
-    except (SystemAway, Failed) as error:
-        return Finding("controller", False, f"{str(error).rstrip('.')}.", advice)
-    return Finding("controller", True, f"slurmctld answers and takes our credentials ({number} jobs in its queue).")
 
 
 def _partition(settings: SlurmSettings, programs: Programs) -> tuple[Finding, int]:
@@ -248,8 +214,8 @@ def _partition(settings: SlurmSettings, programs: Programs) -> tuple[Finding, in
     advice = "Change the partition where the cluster is edited."
     try:
         lines = [line.split("|") for line in programs.run(words).splitlines() if line.count("|") == 4]
-    except (SystemAway, Failed) as error:
-        return Finding("partition", False, f"{str(error).rstrip('.')}.", advice), 0
+    except (SystemAway, Refusal) as error:
+        return Finding("partition", False, as_sentence(error), advice), 0
     if not chosen:
         lines = [line for line in lines if line[0].endswith("*")]
     if not lines:
@@ -264,17 +230,16 @@ def _partition(settings: SlurmSettings, programs: Programs) -> tuple[Finding, in
 
 def _out_of_service(programs: Programs) -> str:
     """Return the machines that Slurm does not use, with its reasons, as a sentence."""
-    try:
+    with suppress(SystemAway, Refusal):
         lines = programs.run(["sinfo", "--noheader", "--list-reasons", "--format=%N: %E"]).splitlines()
-    except (SystemAway, Failed):
-        return ""
-    return f" Out of service: {'; '.join(line.strip() for line in lines[:4])}." if lines else ""
+        return f" Out of service: {'; '.join(line.strip() for line in lines[:4])}." if lines else ""
+    return ""
 
 
 def _accounts(programs: Programs) -> Finding:
     try:
         programs.run(["sacct", "--noheader", "-X", "--format=JobID"])
-    except (SystemAway, Failed) as error:
+    except (SystemAway, Refusal) as error:
         words = f"Slurm keeps no accounts ({error}): the end of a job is known for a few minutes only (MinJobAge)."
         return Finding("accounts", None, words)
     return Finding("accounts", True, "sacct answers: the end of a job is known for long.")
@@ -290,8 +255,8 @@ def _probe(settings: SlurmSettings, programs: Programs, number: int, probe: Prob
     words += probe.words(settings.interpreter, settings.folder)
     try:
         text = programs.run(words, limit_s=PROBE_LIMIT_S)
-    except (SystemAway, Failed) as error:
-        with suppress(SystemAway, Failed):  # it ends by its time limit of a minute
+    except (SystemAway, Refusal) as error:
+        with suppress(SystemAway, Refusal):  # it ends by its time limit of a minute
             programs.run(["scancel", "--me", f"--name={name}"])
         rest = f"Else try the same by hand: srun --nodes={number} {settings.interpreter} --version"
         yield not_run(number, error, f"Where the queue is full, try again later. {rest}")

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from runs.causes.allocations import EndKind
-from runs.engines.machine_system import JobState, SystemAway, SystemJob
+from runs.engines.machine_system import JobEnd, JobState, SystemJob, Words
+from runs.engines.refusals import SystemAway
 from runs.engines.slurm.script import attempt_in
 from trainyard.contract.base import BadDocument, JsonObject, decode
 
@@ -86,14 +87,12 @@ def job_of(document: JsonObject, attempt: str) -> SystemJob:
         return ended(job, end, _exit_code(document.get("exit_code")))
     if end or not PENDING.intersection(states):
         return job
-    waiting = replace(job, state=JobState.PENDING, started_at=None, ends_at=None)
-    return replace(waiting, reason=reason, sentence=sentence_of(reason))
+    return replace(job, started_at=None, ends_at=None).waiting(Words(reason, sentence_of(reason)))
 
 
 def ended(job: SystemJob, state: str, exit_code: int | None, by: str = "") -> SystemJob:
     """Return the job as one that is over. ``state`` is Slurm's word for the end, ``by`` who cancelled it, if known."""
-    end, sentence = ENDS.get(state, EndKind.ENDED), _end_sentence(job.id, state, exit_code, by)
-    return replace(job, state=JobState.OVER, end=end, end_sentence=sentence, exit_code=exit_code)
+    return job.ended(JobEnd(ENDS.get(state, EndKind.ENDED), _end_sentence(job.id, state, exit_code, by), exit_code))
 
 
 def parse_accounts(text: str, job: str) -> SystemJob | None:

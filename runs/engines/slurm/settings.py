@@ -63,68 +63,58 @@ class SlurmSettings(Settings):
     folder: str = settings.shared_folder("the jobs' user", "output of jobs", heading="Resources")
     machines: int = settings.machines()
     slots: int = settings.slots()
-    cpus_per_slot: int = field(1, "Cores for a rank", check=checks.number(1, checks.MAX_CPUS))
+    cpus_per_slot: int = field("Cores for a rank", default=1, check=checks.number(1, checks.MAX_CPUS))
     gres: str = field(
-        "",
         "Generic resource",
         "Of which each rank gets one, such as gpu or gpu:a100; empty for CPUs.",
         checks.text(GRES, "a name such as gpu or gpu:a100, without a number"),
     )
     memory: str = settings.memory("Such as 16G; empty for the partition's default.", MEMORY, "16G")
     partition: str = field(
-        "",
         "Partition",
         "Empty for Slurm's default.",
         _with_fields(checks.text(NAME, "the name of one partition")),
         heading="Queue",
     )
-    account: str = field("", "Account", "Which Slurm charges; empty for the user's default.", SITE_NAME)
-    qos: str = field("", "QOS", "The quality of service of its jobs; empty for the account's default.", SITE_NAME)
+    account: str = field("Account", "Which Slurm charges; empty for the user's default.", SITE_NAME)
+    qos: str = field("QOS", "The quality of service of its jobs; empty for the account's default.", SITE_NAME)
     time_limit: str = settings.time_limit(checks.duration(checks.LEAST_LIMIT_S))
     notice: str = field(
-        "2m",
         "Notice",
         "How long before that limit its ranks are asked to save and end, such as 2m.",
         checks.duration(0.0),
+        default="2m",
     )
     options: list[str] = field(
-        [],
         "More options",
         "Of sbatch, one name=value a line, such as constraint=ib or exclude=c7. These, the "
         "account, the partition and the QOS may have fields that each run fills in: {project}, {owner}, {run}, "
         "{cluster}, {attempt}, {nodes}, {slots}, as in wckey={project}.",
         _options,
+        default=[],
         placeholder="name=value, one a line",
     )
     modules: list[str] = field(
-        [],
         "Modules",
         "Environment modules that a job loads before its nodes start, one a line.",
         checks.lines(MODULE, "a module such as cuda/12.4", most=MAX_MODULES),
+        default=[],
         placeholder="cuda/12.4",
     )
-    python: str = field(
-        "",
-        "Python",
-        "The interpreter on the machines that has Trainyard; empty for this server's path.",
-        checks.path,
-        heading="Paths and addresses",
-    )
+    python: str = settings.python("the machines", heading="Paths and addresses")
     server: str = settings.server()
     slurm_conf: str = field(
-        "", "slurm.conf", "Its path where Slurm's programs run; empty for Slurm's default.", checks.path
+        "slurm.conf", "Its path where Slurm's programs run; empty for Slurm's default.", checks.path
     )
     ssh_host: str = field(
-        "",
         "Host",
         "Of a login node, where this server has no Slurm itself: its programs are run there over SSH.",
         host_problem,
         heading="Login node",
     )
-    ssh_port: int = field(DEFAULT_PORT, "Port", check=checks.number(1, 65_535))
-    ssh_user: str = field("", "User", "Who submits the jobs there.", checks.text(USER, "the name of a user"))
+    ssh_port: int = field("Port", default=DEFAULT_PORT, check=checks.number(1, 65_535))
+    ssh_user: str = field("User", "Who submits the jobs there.", checks.text(USER, "the name of a user"))
     ssh_host_key: str = field(
-        "",
         "Host key",
         "As ssh-keyscan prints it, such as ssh-ed25519 AAAA…; compare it with what its administrator says.",
         host_key_problem,

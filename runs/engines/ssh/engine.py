@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +12,10 @@ from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding, Probe, probe_answers, probe_names
 from runs.engines.machine_system import (
+    JobEnd,
     JobState,
     MachineRequest,
     Origin,
-    SystemAway,
     SystemJob,
     mark_of,
     node_variables,
@@ -24,10 +24,12 @@ from runs.engines.machine_system import (
 )
 from runs.engines.openssh.client import LIMIT_S, OpenSsh
 from runs.engines.openssh.identity import identity_of
+from runs.engines.refusals import SystemAway
 from runs.engines.ssh.settings import Host, SshSettings
 from runs.models import Cluster
 from trainyard.contract.base import BadDocument, JsonObject, decode, encode
 from trainyard.contract.calls import HostAnswer, HostJob, HostJobState, HostQuestion, HostVerb
+from trainyard.formats.words import counted
 
 AWAY_S = 10.0  # after which a host that did not answer is tried again
 MAX_AT_ONCE = 16
@@ -65,11 +67,10 @@ class Hosts:
         question.words, question.variables = [*words], variables
         return self._answer(host, question)
 
-    def end(self, hosts: Iterable[Host], job: Callable[[Host], HostJob | None]) -> dict[str, str]:
-        """End the jobs of these hosts and return why some could not be asked."""
-        chosen = {host.label: one for host in hosts if (one := job(host)) is not None}
-        asked = [host for host in self.all if host.label in chosen]
-        return self.ask(asked, lambda host: self._question(HostVerb.END, chosen[host.label]))[1]
+    def end(self, jobs: Mapping[str, HostJob]) -> dict[str, str]:
+        """End the jobs, by the labels of their hosts, and return why some could not be asked."""
+        asked = [host for host in self.all if host.label in jobs]
+        return self.ask(asked, lambda host: self._question(HostVerb.END, jobs[host.label]))[1]
 
     def ask(self, hosts: Sequence[Host], question: Callable[[Host], HostQuestion]) -> tuple[Answers, dict[str, str]]:
         answers: Answers = {}
@@ -205,8 +206,7 @@ class SshSystem:
         answers, problems = self._hosts.list()
         parts = next((one for one in parts_of(answers) if one.attempt == job), None)
         if parts is not None:
-            here = [host for host in self._hosts.all if host.label in parts.by_host]
-            problems = {**problems, **self._hosts.end(here, lambda host: parts.by_host[host.label])}
+            problems = {**problems, **self._hosts.end(parts.by_host)}
         waiting = {label: words for label, words in problems.items() if parts is None or label in parts.hosts}
         if waiting:
             raise SystemAway(next(iter(waiting.values())))
@@ -221,9 +221,8 @@ class SshSystem:
         if len(able) < request.num_machines:
             why = f" {' '.join(list(problems.values())[:3])}" if problems else ""
             raise SystemAway(
-                f"Cluster {self._cluster} has {len(able)} free host{'' if len(able) == 1 else 's'} with "
-                f"{request.slots} slot{'' if request.slots == 1 else 's'} of {request.num_machines} that are needed."
-                f"{why}"
+                f"Cluster {self._cluster} has {counted(len(able), 'free host')} with {counted(request.slots, 'slot')} "
+                f"of {request.num_machines} that are needed.{why}"
             )
         return [host.label for host in able[: request.num_machines]]
 
@@ -246,11 +245,8 @@ class SshSystem:
 
     def _end_others_of_a_failed(self, parts: Parts) -> None:
         """A node that could not start leaves the others waiting for it in vain."""
-        failed = [one for one in parts.by_host.values() if _failed_early(one)]
-        running = {label for label, job in parts.by_host.items() if job.state == HostJobState.RUNNING}
-        hosts = [host for host in self._hosts.all if host.label in running]
-        if failed and hosts:
-            self._hosts.end(hosts, lambda host: parts.by_host[host.label])
+        if any(map(_failed_early, parts.by_host.values())):
+            self._hosts.end({host: job for host, job in parts.by_host.items() if job.state == HostJobState.RUNNING})
 
 
 def parts_of(answers: Answers) -> list[Parts]:
@@ -279,26 +275,24 @@ def job_of(parts: Parts, away: Collection[str]) -> SystemJob:
         started_at=max((one.started_at or 0.0 for one in started), default=None),
     )
     if states == {HostJobState.OVER} and is_known:
-        return _ended(job, started, parts)
+        return job.ended(_end_of(started, parts), is_kept=True)
     if any(label not in away for label in missing) and HostJobState.OVER not in states:
         sentence = "it is being started."
         return replace(job, state=JobState.PENDING, sentence=sentence, started_at=None, is_incomplete=True)
     return job
 
 
-def _ended(job: SystemJob, ended: Sequence[HostJob], parts: Parts) -> SystemJob:
-    over = replace(job, state=JobState.OVER, is_kept=True)
+def _end_of(ended: Sequence[HostJob], parts: Parts) -> JobEnd:
     failed = [one for one in ended if one.exit_code != 0]
     if not failed:
-        return replace(over, end_sentence="The nodes ended.", exit_code=0)
+        return JobEnd(None, "The nodes ended.", 0)
     part = next((one for one in failed if one.last_words), failed[0])
     label = parts.hosts[part.machine]
     if part.exit_code is None:
         sentence = f"The node on {label} was gone when the server looked: the host was started anew, or it was killed."
-        return replace(over, end=EndKind.NODE_FAILED, end_sentence=sentence)
+        return JobEnd(EndKind.NODE_FAILED, sentence)
     words = f": {part.last_words.rstrip('.')}" if part.last_words else ""
-    sentence = f"The node on {label} ended with exit code {part.exit_code}{words}."
-    return replace(over, end=EndKind.ENDED, end_sentence=sentence, exit_code=part.exit_code)
+    return JobEnd(EndKind.ENDED, f"The node on {label} ended with exit code {part.exit_code}{words}.", part.exit_code)
 
 
 def _failed_early(job: HostJob) -> bool:

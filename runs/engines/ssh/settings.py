@@ -60,12 +60,7 @@ def _is_number(text: str, largest: int) -> bool:
 def _hosts(lines: list[str]) -> str:
     if not 1 <= len(lines) <= MAX_HOSTS:
         return f"from 1 to {MAX_HOSTS} lines, each as {LINE_WORDS}; not {len(lines)}"
-    for line in lines:
-        try:
-            read_host(line)
-        except ValueError as error:
-            return str(error)
-    return ""
+    return next(filter(None, map(checks.read_by(read_host), lines)), "")
 
 
 def _folder(value: str) -> str:
@@ -75,32 +70,28 @@ def _folder(value: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class SshSettings(Settings):
     hosts: list[str] = field(
-        [],
         "Hosts",
         "One a line: user@host:port, how many ranks it takes, how many of its cores they may use if not all, the kind "
         "of its GPUs if it has some, and its host key as ssh-keyscan prints it. Compare the key with what the host's "
         "administrator says.",
         _hosts,
+        default=[],
         is_needed=True,
         heading="Hosts",
         placeholder="train@gpu1.example.org slots=8 gpu=a100 ssh-ed25519 AAAA…",
     )
     folder: str = field(
-        "",
         "Folder",
         "An absolute path on each host that the user may write; nodes keep their files there while they run.",
         _folder,
         is_needed=True,
     )
     checkpoints: str = field(
-        "",
         "Folder of checkpoints",
         "A path that all hosts share, so that a run can go on on another one; empty for one of each host's own.",
         checks.path,
     )
-    python: str = field(
-        "", "Python", "The interpreter on the hosts that has Trainyard; empty for this server's path.", checks.path
-    )
+    python: str = settings.python("the hosts")
     server: str = settings.server("the hosts")
     ssh_key: ClassVar[str] = key_field(heading="The server's key")
     ssh_key_file: str = key_file_field()

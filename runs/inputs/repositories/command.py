@@ -10,10 +10,10 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from runs.inputs.repositories.problems import GitFailed, RepositoryProblem
 
@@ -59,7 +59,9 @@ def run_git(
     if program is None:
         raise RepositoryProblem("git", "the server has no git: install it there, or upload the code as a folder")
     place = [f"--git-dir={repository}"] if repository is not None else []
-    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as complaints, _input(data) as given:
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as complaints, tempfile.TemporaryFile() as given:
+        given.write(data)
+        given.seek(0)
         process = subprocess.Popen(
             [program, *place, *words],
             stdin=given,
@@ -79,17 +81,6 @@ def run_git(
         if process.returncode != 0:
             raise GitFailed(complaints.read(100_000).decode(errors="replace"))
         return answer.read(MAX_ANSWER_BYTES)
-
-
-@contextmanager
-def _input(data: bytes) -> Iterator[int | IO[bytes]]:
-    if not data:
-        yield subprocess.DEVNULL
-        return
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
-        yield file
 
 
 def _environment(variables: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:

@@ -27,24 +27,32 @@ class GitFailed(Exception):
         super().__init__(stderr)
 
 
-_HOST_KEY = re.compile(r"host key verification failed|host identification has changed", re.IGNORECASE)
-_REFUSED = re.compile(
-    r"authentication failed|could not read (username|password)|permission denied|terminal prompts disabled"
-    r"|error: 40[13]|access denied|invalid credentials|too many authentication failures",
-    re.IGNORECASE,
+# What Git says, and what it means: the first that fits. ``{said}`` are its last words.
+_MEANINGS = (
+    (
+        r"host key verification failed|host identification has changed",
+        "{where} shows another host key than the one that the project's Git key has stored: it was set up anew, or "
+        "somebody stands between. Ask its administrator, then delete the Git key and add it again",
+    ),
+    (
+        r"authentication failed|could not read (username|password)|permission denied|terminal prompts disabled"
+        r"|error: 40[13]|access denied|invalid credentials|too many authentication failures",
+        "{where} {refuses}: add a Git key with the right to read {url} to the project",
+    ),
+    (r"redirect|error: 30\d", "{where} sends elsewhere for {url}: name the address that it leads to"),
+    (
+        r"could not resolve|couldn't resolve|connection (refused|timed out|reset|closed)|failed to connect"
+        r"|no route to host|network is unreachable|could ?n.t connect|operation timed out|kex_exchange_identification"
+        r"|error: 5\d\d|operation too slow",
+        "{where} cannot be reached from the server ({said}): try again",
+    ),
+    (
+        r"not found|does not appear to be a git repository|does not exist|no such file|error: 404",
+        "there is no repository at {url}, or the project's Git key may not see it",
+    ),
+    (r"certificate|SSL|TLS", "{where} has a certificate that the server does not trust: {said}"),
+    ("", "{url} cannot be fetched: {said}"),
 )
-_AWAY = re.compile(
-    r"could not resolve|couldn't resolve|connection (refused|timed out|reset|closed)|failed to connect|no route to host"
-    r"|network is unreachable|could ?n.t connect|operation timed out|kex_exchange_identification|error: 5\d\d"
-    r"|operation too slow",
-    re.IGNORECASE,
-)
-_ABSENT = re.compile(
-    r"repository .*not found|not found|does not appear to be a git repository|does not exist|no such file|error: 404",
-    re.IGNORECASE,
-)
-_CERTIFICATE = re.compile(r"certificate|SSL|TLS", re.IGNORECASE)
-_REDIRECT = re.compile(r"redirect|error: 30\d", re.IGNORECASE)
 _NOT_GIVEN = re.compile(
     r"not our ref|unadvertised object|shallow|upload-pack: not our ref|remote did not send all", re.IGNORECASE
 )
@@ -56,27 +64,10 @@ def is_not_given(error: GitFailed) -> bool:
 
 def problem_of(error: GitFailed, url: str, place: RepositoryAddress, *, has_key: bool) -> RepositoryProblem:
     """Return what Git's words mean for a person."""
-    text = error.stderr
-    where = place.host or url
-    if _HOST_KEY.search(text):
-        return RepositoryProblem(
-            "git",
-            f"{where} shows another host key than the one that the project's Git key has stored: it was set up anew, "
-            "or somebody stands between. Ask its administrator, then delete the Git key and add it again",
-        )
-    if _REFUSED.search(text):
-        what = "does not take the project's Git key" if has_key else "wants a key, and the project has none for it"
-        return RepositoryProblem("git", f"{where} {what}: add a Git key with the right to read {url} to the project")
-    if _REDIRECT.search(text):
-        return RepositoryProblem("git", f"{where} sends elsewhere for {url}: name the address that it leads to")
-    if _AWAY.search(text):
-        return RepositoryProblem("git", f"{where} cannot be reached from the server ({_last_words(text)}): try again")
-    if _ABSENT.search(text):
-        return RepositoryProblem("git", f"there is no repository at {url}, or the project's Git key may not see it")
-    if _CERTIFICATE.search(text):
-        words = f"{where} has a certificate that the server does not trust: {_last_words(text)}"
-        return RepositoryProblem("git", words)
-    return RepositoryProblem("git", f"{url} cannot be fetched: {_last_words(text)}")
+    sentence = next(words for said, words in _MEANINGS if re.search(said, error.stderr, re.IGNORECASE))
+    refuses = "does not take the project's Git key" if has_key else "wants a key, and the project has none for it"
+    about = {"where": place.host or url, "url": url, "refuses": refuses, "said": _last_words(error.stderr)}
+    return RepositoryProblem("git", sentence.format_map(about))
 
 
 def no_revision(url: str, revision: str, branches: list[str]) -> RepositoryProblem:

@@ -91,19 +91,18 @@ def users_who_may_run_on(cluster: Cluster) -> QuerySet[User]:
 
 def can_manage_clusters(user: Someone) -> bool:
     """Return whether they manage all clusters, and make new ones: staff, as Django calls them, and operators of all."""
-    roles = _roles(user, Permission.CLUSTERS_MANAGE)
-    return _may(user, Permission.CLUSTERS_MANAGE) and (_is_staff(user) or roles.filter(cluster=None).exists())
+    return can_manage_cluster(user, None)
 
 
-def can_manage_cluster(user: Someone, cluster: Cluster) -> bool:
-    """Return whether they manage this cluster and its nodes."""
+def can_manage_cluster(user: Someone, cluster: Cluster | None) -> bool:
+    """Return whether they manage this cluster and its nodes; None: all there are, and those to come."""
     roles = _roles(user, Permission.CLUSTERS_MANAGE).filter(Q(cluster=cluster) | Q(cluster=None))
     return _may(user, Permission.CLUSTERS_MANAGE) and (_is_staff(user) or roles.exists())
 
 
 def require_manager(user: Someone, cluster: Cluster | None = None) -> None:
     """Raise Forbidden for who may not change the cluster; None: who may not make one."""
-    if not (can_manage_clusters(user) if cluster is None else can_manage_cluster(user, cluster)):
+    if not can_manage_cluster(user, cluster):
         require_scope(user, Permission.CLUSTERS_MANAGE)
         raise Forbidden(MANAGERS)
 

@@ -121,9 +121,9 @@ def require_scope(user: Someone, wanted: Wanted, project_id: str | None = None) 
         raise Forbidden(f"The token {user.token.name} may not do this: it has no scope {names}.")
 
 
-def has_scope(user: Someone, wanted: Wanted, project_id: str | None = None) -> bool:
+def has_scope(user: Someone, wanted: Wanted) -> bool:
     """Return whether the token that the person acts by, if any, has a scope for this."""
-    return not isinstance(user, User) or needed(wanted) <= by_token(user, EVERYTHING, project_id)
+    return not isinstance(user, User) or needed(wanted) <= by_token(user, EVERYTHING)
 
 
 def require_account(user: User, wanted: Permission) -> None:

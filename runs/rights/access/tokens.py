@@ -37,11 +37,8 @@ def users_of_tokens(secrets: Collection[str], address: str = "") -> dict[str, Us
     """Return who is behind each secret, without those that open nothing (see user_of_token)."""
     by_digest = {digest_of(secret): secret for secret in secrets}
     now = timezone.now()
-    tokens = [
-        token
-        for token in Token.objects.select_related("user").filter(digest__in=by_digest, revoked_at=None)
-        if token.user.is_active and (token.expires_at is None or token.expires_at > now)
-    ]
+    live = Token.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None, user__is_active=True)
+    tokens = list(live.select_related("user").filter(digest__in=by_digest))
     stale = [
         token.pk
         for token in tokens

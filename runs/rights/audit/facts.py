@@ -117,19 +117,9 @@ def current_act() -> Act | None:
 
 
 @contextmanager
-def acting(act: Act) -> Iterator[Act]:
-    """Let what happens inside count as part of the act."""
+def acting(act: Act | None) -> Iterator[None]:
+    """Let what happens inside count as part of the act; None: of no act, which would keep values of the rows."""
     token = _current.set(act)
-    try:
-        yield act
-    finally:
-        _current.reset(token)
-
-
-@contextmanager
-def unrecorded() -> Iterator[None]:
-    """Let what happens inside change rows of which the act that goes on keeps no values, as when a person is erased."""
-    token = _current.set(None)
     try:
         yield
     finally:

@@ -116,10 +116,14 @@ def identify(act: Act, request: HttpRequest) -> None:
     act.token = act.token or _token_of(request, user)
 
 
+def _named(user: Any) -> str:
+    token = getattr(user, "token", None)
+    return f"{token.pk} {token.name}" if isinstance(token, Token) else ""
+
+
 def _token_of(request: HttpRequest, user: Any) -> str:
-    known = getattr(user, "token", None)
-    if isinstance(known, Token):
-        return f"{known.pk} {known.name}"
+    if known := _named(user):
+        return known
     if isinstance(user, User) and not request.path.startswith(APIS):
         return ""  # a page takes the session, whatever comes beside it
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
@@ -189,10 +193,8 @@ refusals = Refusals()
 
 def act_of(user: User, action: str, *, object: str = "", project: str = "", address: str = "") -> Act:
     """Return an act of a person that comes by no request, as over a socket."""
-    known = getattr(user, "token", None)
-    token = f"{known.pk} {known.name}" if isinstance(known, Token) else ""
     return Act(
-        actor=user.username, actor_number=user.pk, token=token, address=address, action=action, object=object,
+        actor=user.username, actor_number=user.pk, token=_named(user), address=address, action=action, object=object,
         project=project, result=OK,
     )  # fmt: skip
 

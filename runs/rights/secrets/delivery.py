@@ -1,13 +1,12 @@
 """Secrets on their way to ranks: which a run names, whose they are, and which versions an attempt got."""
 
-from django.conf import settings
-from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from runs.models import Attempt, GroupRole, Membership, Node, Placement, Project, Run, Secret, SecretUse, User
+from runs.models import Attempt, Node, Placement, Project, Run, Secret, SecretUse, User
+from runs.rights.access.roles import permissions_in
 from runs.rights.audit.facts import Act
-from runs.rights.audit.recording import record
+from runs.rights.audit.recording import OK, record
 from runs.rights.secrets.storage_keys import keyring_of_project, living_keys
 from runs.rights.secrets.store import open_newest, secrets_of
 from runs.values.status import Phase
@@ -105,38 +104,24 @@ def uses_of(run: Run) -> list[SecretUse]:
 
 def _find(reference: SecretReference, project: Project, person: User | None) -> Secret | None:
     owner = person if reference.is_personal else project
-    if owner is person and person is not None and not _is_in(person, project):
+    if owner is person and person is not None and not permissions_in(person, project):
         return None  # what restarts their run once they left is others' doing
     return None if owner is None else secrets_of(owner).filter(name=reference.name, version__gt=0).first()
 
 
-def _is_in(person: User, project: Project) -> bool:
-    """Return whether the person has any role in the project still."""
-    by_group = GroupRole.objects.filter(Q(project=project) | Q(project=None), group__user=person)
-    is_member = person.is_superuser or Membership.objects.filter(project=project, user=person).exists()
-    return person.is_active and (is_member or by_group.exists())
-
-
 def _sentence(reference: SecretReference, project: Project, person: User | None) -> str:
     if reference.is_personal:
-        if person is not None and not _is_in(person, project):
+        if person is not None and not permissions_in(person, project):
             return f"{person}, whose secret {reference.name} the run names, is not in project {project.name} any more."
         return f"{person or 'Whoever launched this'} has no secret {reference.name}."
     return f"Project {project.name} has no secret {reference.name}."
 
 
 def _record(node: Node, attempt: Attempt, run: Run, versions: dict[str, int]) -> None:
-    record(
-        Act(
-            actor=f"node {node.name}",
-            action="secrets.read",
-            object=f"run {run.pk}, attempt {attempt.number}",
-            project=run.project.name,
-            address=node.address,
-            after={name: {"version": number} for name, number in versions.items()},
-            result="ok",
-        )
-    )
+    act = Act(actor=f"node {node.name}", action="secrets.read", project=run.project.name, address=node.address)
+    act.object, act.result = f"run {run.pk}, attempt {attempt.number}", OK
+    act.after = {name: {"version": number} for name, number in versions.items()}
+    record(act)
 
 
 # The token that the JupyterLab of a notebook run takes.
@@ -147,4 +132,4 @@ TOKEN_VARIABLE = "JUPYTER_TOKEN"
 def token_of(run: Run) -> str:
     """Return the token: known to the server, and to the run's own processes. Whoever else is on its node cannot make
     it."""
-    return salted_hmac("runs.notebook", run.pk, secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()
+    return salted_hmac("runs.notebook", run.pk, algorithm="sha256").hexdigest()

@@ -18,6 +18,18 @@ class KeyProblem(Exception):
     """A key cannot be had or does not open something. The message is for people and holds no secret."""
 
 
+def hidden(key: bytes, data: bytes, bound: bytes) -> str:
+    """Return the data under the key (AES-GCM), bound to what must be given again, as base64."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return base64.b64encode(nonce + AESGCM(key).encrypt(nonce, data, bound)).decode()
+
+
+def uncovered(key: bytes, text: str, bound: bytes) -> bytes:
+    """Raises InvalidTag and ValueError."""
+    data = base64.b64decode(text, validate=True)
+    return AESGCM(key).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], bound)
+
+
 class KeyStore(Protocol):
     """Keys that wrap data keys. Older keys still unwrap, so that the newest can change while everything runs."""
 
@@ -48,8 +60,7 @@ class LocalKeys:
 
     def wrap(self, data_key: bytes, place: str) -> tuple[str, str]:
         key_id, key = next(iter(self._read().items()))
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        return key_id, base64.b64encode(nonce + AESGCM(key).encrypt(nonce, data_key, _bound(key_id, place))).decode()
+        return key_id, hidden(key, data_key, _bound(key_id, place))
 
     def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:
         key = self._read().get(key_id)
@@ -57,8 +68,7 @@ class LocalKeys:
             words = f"The key {key_id!r}, under which {place} was stored, is not among the keys of this server."
             raise KeyProblem(words)
         try:
-            data = base64.b64decode(wrapped, validate=True)
-            return AESGCM(key).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound(key_id, place))
+            return uncovered(key, wrapped, _bound(key_id, place))
         except (InvalidTag, ValueError) as error:
             raise KeyProblem(f"The key {key_id!r} does not open {place}.") from error
 

@@ -1,22 +1,19 @@
 """Secrets that lie in rows of other things, each as one text: an envelope as JSON. Git keys, secrets of clusters,
 second factors, destinations of notices, what identity providers gave. Envelopes are closed and opened here."""
 
-import base64
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from allauth.mfa.models import Authenticator
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.db import transaction
 
 from runs.models import Cluster, GitKey, NoticeRule, ProviderSession
-from runs.rights.secrets.key_stores import KeyProblem, KeyStore
+from runs.rights.secrets.key_stores import KEY_BYTES, KeyProblem, KeyStore, hidden, uncovered
 from runs.rights.secrets.keys import key_store
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 
-NONCE_BYTES = 12
 FACTOR_FIELDS = ("secret", "seed")  # of allauth's rows: an authenticator app's, that of recovery codes
 
 
@@ -75,24 +72,28 @@ def open_text(place: str, text: str) -> str:
 
 def wrap_texts_again(store: KeyStore) -> int:
     """Wrap the data key of every text that can be read with the newest key; return of how many. Raises KeyProblem."""
-    newest, num_wrapped = store.newest(), 0
-    for stored in _stored_texts():
-        if (envelope := _envelope_of(stored.text)) is not None and envelope.key_id != newest:
-            num_wrapped += stored.replace(encode(wrap_again(store, stored.place, envelope)))
-    return num_wrapped
+    newest = store.newest()
+    return sum(
+        stored.replace(encode(wrap_again(store, stored.place, envelope)))
+        for stored, envelope in _readable()
+        if envelope.key_id != newest
+    )
 
 
 def is_all_wrapped(newest: str) -> bool:
     """Return whether no text needs another key than the newest one."""
-    found = [envelope for stored in _stored_texts() if (envelope := _envelope_of(stored.text)) is not None]
-    return all(envelope.key_id == newest for envelope in found)
+    return all(envelope.key_id == newest for _, envelope in _readable())
 
 
 def stored_envelopes() -> Iterator[tuple[str, Envelope]]:
-    """Yield the place and the envelope of every text that is sealed with the keys of secrets."""
+    """Return the place and the envelope of every text that is sealed with the keys of secrets."""
+    return ((stored.place, envelope) for stored, envelope in _readable())
+
+
+def _readable() -> Iterator[tuple[StoredText, Envelope]]:
     for stored in _stored_texts():
         if (envelope := _envelope_of(stored.text)) is not None:
-            yield stored.place, envelope
+            yield stored, envelope
 
 
 def _stored_texts() -> Iterator[StoredText]:
@@ -143,23 +144,20 @@ def _envelope_of(text: str) -> Envelope | None:
 
 def close_envelope(store: KeyStore, place: str, value: str) -> Envelope:
     """Encrypt the value for its ``place`` (owner, name and version). Raises KeyProblem."""
-    data_key, nonce = AESGCM.generate_key(256), secrets.token_bytes(NONCE_BYTES)
-    hidden = AESGCM(data_key).encrypt(nonce, value.encode(), place.encode())
-    key_id, wrapped = store.wrap(data_key, place)
-    return Envelope(key_id, wrapped, base64.b64encode(nonce + hidden).decode())
+    data_key = secrets.token_bytes(KEY_BYTES)
+    return Envelope(*store.wrap(data_key, place), hidden(data_key, value.encode(), place.encode()))
 
 
 def open_envelope(store: KeyStore, place: str, envelope: Envelope) -> str:
     """Return the value. Raises KeyProblem where it does not open, or belongs to another place."""
     data_key = store.unwrap(envelope.key_id, envelope.wrapped_key, place)
     try:
-        data = base64.b64decode(envelope.ciphertext, validate=True)
-        return AESGCM(data_key).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], place.encode()).decode()
+        return uncovered(data_key, envelope.ciphertext, place.encode()).decode()
     except (InvalidTag, ValueError) as error:
         raise KeyProblem(f"The secret {place} does not open: it was changed, or belongs to another place.") from error
 
 
 def wrap_again(store: KeyStore, place: str, envelope: Envelope) -> Envelope:
     """Return the envelope with its data key under the newest key. The value is not decrypted."""
-    key_id, wrapped = store.wrap(store.unwrap(envelope.key_id, envelope.wrapped_key, place), place)
-    return Envelope(key_id, wrapped, envelope.ciphertext)
+    data_key = store.unwrap(envelope.key_id, envelope.wrapped_key, place)
+    return Envelope(*store.wrap(data_key, place), envelope.ciphertext)

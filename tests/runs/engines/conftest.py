@@ -16,7 +16,8 @@ from runs.engines.allocating import AllocatingEngine
 from runs.engines.allocations import run_round, secret_of
 from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field
 from runs.engines.findings import Finding, Probe
-from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, SystemRefused
+from runs.engines.machine_system import JobState, MachineRequest, SystemJob
+from runs.engines.refusals import SystemAway, SystemRefused
 from runs.life import reconcile
 from runs.models import Allocation, Cluster, Node, Run
 from tests.cast import Cast, spec
@@ -26,7 +27,7 @@ from tests.voices import Voice
 
 @dataclass(frozen=True, kw_only=True)
 class MachinesSettings(Settings):
-    machines: int = field(4, "Machines")
+    machines: int = field("Machines", default=4)
 
     def offers(self) -> list[Offer]:
         return [Offer(self.machines, 2)]

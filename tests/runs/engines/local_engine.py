@@ -19,20 +19,20 @@ from runs.engines.machine_system import (
     JobState,
     MachineRequest,
     Origin,
-    SystemAway,
     SystemJob,
     node_variables,
     node_words,
     origin_of,
 )
+from runs.engines.refusals import SystemAway
 from runs.models import Cluster
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSettings(Settings):
-    folder: str = field("", "Folder", "Jobs keep their files there.", check=checks.path, is_needed=True)
-    machines: int = field(2, "Machines", "How many all runs may have at once.", check=checks.number(1, 8))
-    python: str = field("", "Python", "The interpreter that has Trainyard.", check=checks.path, is_needed=True)
+    folder: str = field("Folder", "Jobs keep their files there.", check=checks.path, is_needed=True)
+    machines: int = field("Machines", "How many all runs may have at once.", default=2, check=checks.number(1, 8))
+    python: str = field("Python", "The interpreter that has Trainyard.", check=checks.path, is_needed=True)
 
     def offers(self) -> list[Offer]:
         return [Offer(self.machines, 1)]

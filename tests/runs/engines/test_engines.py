@@ -1,4 +1,4 @@
-"""The promises of ``Engine``, ``Settings`` and ``MachineSystem``, kept by every engine that brings nodes.
+"""The promises of ``CeleryEngine``, ``Settings`` and ``MachineSystem``, kept by every engine that brings nodes.
 
 A new engine gets its rows in ``SETTINGS`` and ``WORLDS``. Its own tests are about what it alone does."""
 
@@ -19,7 +19,8 @@ from runs.engines import ENGINES, allocating_engine
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.settings import LINES, NUMBER, SECRET, TEXT, SettingField, SettingsError
 from runs.engines.findings import Probe
-from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, SystemAway, mark_of
+from runs.engines.machine_system import JobState, MachineRequest, MachineSystem, mark_of
+from runs.engines.refusals import SystemAway, until_failed
 from runs.models import Allocation, Attempt, Cluster, Node, Run
 from tests.cast import Cast, make_attempt, make_user, spec
 from tests.runs.engines.local_engine import LocalEngine
@@ -117,7 +118,7 @@ def test_the_docs_name_every_setting_with_its_default_and_no_other(name: str, en
     assert not wrong
 
 
-# The engine: what ``Engine`` promises, while its machines do not exist.
+# The engine: what ``CeleryEngine`` promises, while its machines do not exist.
 
 
 @pytest.fixture
@@ -222,7 +223,7 @@ def test_a_system_that_is_away_is_a_sentence_and_no_end(world: World) -> None:
             ask()
     with suppress(SystemAway):
         assert system.find(job) is None
-    found = list(system.steps(Probe("http://127.0.0.1:9", "127.0.0.1:9")))
+    found = list(until_failed(system.steps(Probe("http://127.0.0.1:9", "127.0.0.1:9"))))
     assert found[-1].is_fine is False and found[-1].sentence.endswith(".")
 
 

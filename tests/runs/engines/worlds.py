@@ -17,10 +17,11 @@ import psutil
 from runs.engines.kubernetes.api import Api
 from runs.engines.kubernetes.engine import KubernetesSystem
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import ExaminedSystem, Origin, SystemAway
+from runs.engines.machine_system import MachineSystem, Origin
 from runs.engines.ray.engine import RaySystem
 from runs.engines.ray.programs import RayAddress, RayProgram
 from runs.engines.ray.settings import RaySettings
+from runs.engines.refusals import SystemAway
 from runs.engines.sagemaker.aws import Aws
 from runs.engines.sagemaker.engine import SageMakerSystem, job_name_of
 from runs.engines.sagemaker.settings import SageMakerSettings
@@ -68,7 +69,7 @@ class World(ABC):
         self.folder = folder
 
     @abstractmethod
-    def system(self, mark: str = MARK) -> ExaminedSystem:
+    def system(self, mark: str = MARK) -> MachineSystem:
         """Return the system as a control that has just started sees it."""
 
     @abstractmethod

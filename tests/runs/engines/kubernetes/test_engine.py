@@ -12,7 +12,8 @@ from runs.engines.findings import Finding, Probe
 from runs.engines.kubernetes.api import Api
 from runs.engines.kubernetes.engine import KubernetesSystem
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import JobState, Origin, SystemAway, SystemJob, SystemRefused
+from runs.engines.machine_system import JobState, Origin, SystemJob
+from runs.engines.refusals import SystemAway, SystemRefused, until_failed
 from tests.kube.api_server import Kubernetes
 from tests.runs.engines.kubernetes.conftest import ORIGIN, REQUEST, MakeSettings
 
@@ -22,7 +23,7 @@ ALL = [f"jobs/{NAME}", f"secrets/{NAME}", f"services/{NAME}"]
 
 def steps(settings: KubernetesSettings, tmp_path: Path) -> list[Finding]:
     system = KubernetesSystem(settings, ORIGIN, Api(settings, tmp_path / "own"))
-    return list(system.steps(Probe("http://server:8000", "valkey:6379")))
+    return list(until_failed(system.steps(Probe("http://server:8000", "valkey:6379"))))
 
 
 def until_waiting(system: KubernetesSystem, words: str) -> SystemJob:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runs.engines.machine_system import SystemAway
 from runs.engines.openssh import client
 from runs.engines.openssh.client import OpenSsh
 from runs.engines.openssh.target import Target
+from runs.engines.refusals import SystemAway
 from tests.sshd import Sshd, make_key, running_hosts
 
 pytestmark = pytest.mark.extended  # sshd, and limits that pass

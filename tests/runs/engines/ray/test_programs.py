@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runs.engines.machine_system import SystemAway
 from runs.engines.ray import programs
 from runs.engines.ray.programs import RayAddress, RayProgram, environment
 from runs.engines.ray.trainyard_ray.documents import Call
+from runs.engines.refusals import SystemAway
 
 READY = """echo '{"version": "2.60.0"}'"""
 Make = Callable[[str], RayProgram]

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from runs.causes.allocations import EndKind
-from runs.engines.findings import Finding
-from runs.engines.machine_system import JobState, SystemAway, SystemJob, SystemRefused
+from runs.engines.findings import Finding, Probe
+from runs.engines.machine_system import JobState, SystemJob
+from runs.engines.refusals import SystemAway, SystemRefused, until_failed
 from runs.engines.sagemaker.aws import Aws
-from runs.engines.sagemaker.engine import SageMakerEngine, SageMakerSystem, examine
+from runs.engines.sagemaker.engine import SageMakerEngine, SageMakerSystem
 from runs.engines.sagemaker.settings import SageMakerSettings
 from tests.runs.engines.sagemaker.conftest import ORIGIN, REQUEST
 
@@ -119,7 +120,10 @@ def findings(account: Any, **changes: Any) -> dict[str, Finding]:
     from tests.aws.account import SECRET_KEY
 
     settings = SageMakerSettings.of(SageMakerEngine().checked(account.settings(**changes)))
-    return {one.step: one for one in examine(settings, ORIGIN, Aws(settings, SECRET_KEY))}
+    return {
+        one.step: one
+        for one in until_failed(SageMakerSystem(settings, ORIGIN, Aws(settings, SECRET_KEY)).steps(Probe("", "")))
+    }
 
 
 @pytest.fixture

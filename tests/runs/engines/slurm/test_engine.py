@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from runs.engines.findings import Probe, valkey_place
-from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemRefused
-from runs.engines.slurm.engine import Failed, Programs, SlurmSystem, words_of
+from runs.engines.machine_system import MachineRequest, Origin
+from runs.engines.refusals import Refusal, SystemAway, SystemRefused, until_failed
+from runs.engines.slurm.engine import Programs, SlurmSystem, words_of
 from runs.engines.slurm.settings import SlurmSettings
 
 REQUEST = MachineRequest("abc123", "hello", 2, 1, ["join_one", "join_two"])
@@ -82,14 +83,14 @@ def test_a_job_that_slurm_does_not_cancel_is_a_sentence(programs: Path) -> None:
 def test_accounts_that_nobody_keeps_are_no_error(programs: Path) -> None:
     make(programs, "sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1")
     assert system().find("17") is None
-    with pytest.raises(Failed):
+    with pytest.raises(Refusal):
         Programs().run(["sacct"])
 
 
 def test_the_doctor_stops_at_the_first_step_that_others_need(programs: Path) -> None:
     for name in ("sbatch", "squeue", "scancel"):
         make(programs, name, "echo 'slurm-wlm 22.05.8'; exit 0")
-    found = list(system().steps(Probe("http://127.0.0.1:1", "/x")))
+    found = list(until_failed(system().steps(Probe("http://127.0.0.1:1", "/x"))))
     assert [(one.step, one.is_fine) for one in found] == [("programs", True), ("controller", False)]
     assert "munge" in found[1].advice
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from runs.causes.allocations import EndKind
-from runs.engines.machine_system import JobState, SystemAway
+from runs.engines.machine_system import JobState
+from runs.engines.refusals import SystemAway
 from runs.engines.slurm.jobs import job_of, parse_accounts, parse_jobs, sentence_of
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from runs.engines.cluster_settings.settings import SettingsError
-from runs.engines.machine_system import MachineRequest, Origin, SystemRefused
+from runs.engines.machine_system import MachineRequest, Origin
+from runs.engines.refusals import SystemRefused
 from runs.engines.slurm.engine import Programs, SlurmEngine, SlurmSystem
 from runs.engines.slurm.script import script_of, submission
 from runs.engines.slurm.settings import SlurmSettings

@@ -11,8 +11,9 @@ import psutil
 import pytest
 
 from runs.causes.allocations import EndKind
-from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemAway, SystemJob
+from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemJob
 from runs.engines.openssh import client
+from runs.engines.refusals import SystemAway
 from runs.engines.ssh import engine as asking
 from runs.engines.ssh.engine import Answers, Hosts, SshEngine, SshSystem
 from runs.engines.ssh.settings import Host, SshSettings, read_host
