@@ -40,7 +40,6 @@ class Editable(Asking, ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that people made."""
 
     list_per_page = ROWS
-
     list_filter_submit = True
     show_full_result_count = False
 
@@ -65,7 +64,6 @@ class WrittenAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that only the product writes: they are looked at, not touched."""
 
     list_per_page = ROWS
-
     show_full_result_count = False
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -129,7 +127,7 @@ def written(
     model: type[Model],
     columns: str,
     *,
-    base: type[WrittenAdmin] = WrittenAdmin,
+    base: type[ModelAdmin] = WrittenAdmin,
     search: str = "",
     filters: str = "",
     related: str = "",
@@ -137,7 +135,8 @@ def written(
     ordering: str = "",
     drawn: dict[str, Read] | None = None,
 ) -> None:
-    """Register a table that only the product writes; ``drawn`` are columns with units, ``hidden`` fields on no page."""
+    """Register a table, by default one that only the product writes; ``drawn`` are columns with units, ``hidden``
+    fields on no page."""
     options = {
         "list_display": tuple((drawn or {}).get(name, name) for name in columns.split()),
         "search_fields": tuple(search.split()),

@@ -115,6 +115,17 @@ written(models.JoinToken, "cluster created_by created_at expires_at used_at node
 written(models.HeldSlot, "node index placement", filters="node")
 written(models.Preflight, "cluster why attempt asked_by created_at ended_at", filters="cluster why")
 
+# Rules of notices, and each notice.
+written(
+    models.NoticeRule, "owner project where shown only_mine created_at", search="owner__username project__name",
+    filters="where", related="owner project", hidden="locked",
+)
+written(
+    models.Notice, "since what place rule count state tries problem", search="what place", filters="state",
+    related="rule__owner rule__project",
+)
+written(models.NewEvent, "event")
+
 # People, their identities outside and what opens doors.
 written(models.Experiment, "name project created_at archived_at", search="name id", related="project")
 written(models.Workspace, "user project saved_at", search="user__username project__name")
