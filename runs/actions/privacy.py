@@ -145,9 +145,10 @@ def set_retention(*, actor: User, project: Project, days: Mapping[str, int | Non
     """Keep each kind that is named for so many days after a run's end; None: for ever. What is older goes within the
     hour. Raises ValidationError by kind."""
     require(actor, project, Permission.PRIVACY_MANAGE)
-    for kind, number in _checked(days).items():
-        setattr(project, f"keep_{kind}_days", number)
-    project.save(update_fields=[f"keep_{kind}_days" for kind in _checked(days)])
+    fields = {f"keep_{kind}_days": number for kind, number in _checked(days).items()}
+    for name, number in fields.items():
+        setattr(project, name, number)
+    project.save(update_fields=fields)
     return project
 
 
@@ -181,8 +182,7 @@ def set_regions(*, actor: User, project: Project, regions: Sequence[str]) -> Pro
 
 def known_regions() -> list[str]:
     """Return where the clusters and this server are."""
-    found = set(Cluster.objects.exclude(region="").values_list("region", flat=True)) | {settings.SERVER_REGION}
-    return sorted(found - {""})
+    return sorted({*Cluster.objects.values_list("region", flat=True), settings.SERVER_REGION} - {""})
 
 
 def set_quota(*, actor: User, project: Project, quota_bytes: int | None) -> Project:

@@ -13,12 +13,12 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from runs import actions
 from runs.actions.people.ways_in import disable, end_rows, end_ways_in, refuse_last_administrator
-from runs.admin.base import ROWS, Editable, Granting, WrittenAdmin, proof_first, written
+from runs.admin.base import ROWS, Editable, Granting, WrittenAdmin, inline, proof_first, written
 from runs.models import BrowserSession, ClusterRole, CustomRole, GroupRole, Membership, Project, Token, User
 from runs.privacy.storage import REMOVABLE
 from runs.rights.access import IN_PROJECTS, Permission
@@ -98,19 +98,13 @@ class GrantingTable(Granting, Editable):
     """A table of rows with people's rights."""
 
 
-class MembershipInline(TabularInline):  # type: ignore[misc]
-    model = Membership
-    extra = 0
-    autocomplete_fields = ("user",)
-
-
 @admin.register(Project)
 class ProjectAdmin(GrantingTable):
     list_display = ("name", "id", "created_at")
     # Set on the pages People and "Where its data lie", by who may, where they are checked and what follows is shown.
     exclude = ("regions", "quota_bytes", "second_factor_from", "encrypts_files", *actions.LIMITS, *KEEPING)
     search_fields = ("name", "id")
-    inlines = (MembershipInline,)
+    inlines = (inline(Membership, autocomplete_fields=("user",)),)
 
 
 @admin.register(Membership)
@@ -166,20 +160,10 @@ class BrowserSessionAdmin(WrittenAdmin):
 admin.site.unregister(Group)
 
 
-class GroupRoleInline(TabularInline):  # type: ignore[misc]
-    model = GroupRole
-    extra = 0
-
-
-class ClusterRoleInline(TabularInline):  # type: ignore[misc]
-    model = ClusterRole
-    extra = 0
-
-
 @admin.register(Group)
 class PeopleGroupAdmin(Granting, GroupAdmin, ModelAdmin):  # type: ignore[misc]
     list_per_page = ROWS
-    inlines = (GroupRoleInline, ClusterRoleInline)
+    inlines = (inline(GroupRole), inline(ClusterRole))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Let only administrators give Django's permissions: who may edit groups is not thereby one."""

@@ -21,6 +21,7 @@ from runs.models import (
     Invitation,
     JoinToken,
     Membership,
+    NoticeRule,
     Project,
     ProvisioningToken,
     Role,
@@ -100,6 +101,7 @@ WAYS_IN = (
     Way(JoinToken, "created_by", lambda user: _made(JoinToken, user).filter(used_at=None, placement=None).delete()),
     Way(ProvisioningToken, "created_by", lambda user: _revoke(_made(ProvisioningToken, user))),
     Way(SharedLink, "created_by", lambda user: _revoke(user.shared_links.all())),
+    Way(NoticeRule, "owner", lambda user: user.notice_rules.all().delete(), is_who_they_are=True),
     Way(Identity, "user", lambda user: user.identities.all().delete(), is_who_they_are=True),
     Way(Authenticator, "user", lambda user: Authenticator.objects.filter(user=user).delete(), is_who_they_are=True),
 )

@@ -1,8 +1,8 @@
 """Calls of this server to an identity provider besides the sign-in itself: whether a person may stay signed in."""
 
 import time
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import httpx
 import structlog
@@ -33,8 +33,7 @@ class TokenVerdict(Enum):
     UNKNOWN = "unknown"  # the provider is out of reach, or refuses this site as a whole
 
 
-@dataclass(frozen=True)
-class ProviderAnswer:
+class ProviderAnswer(NamedTuple):
     verdict: TokenVerdict
     reason: str = ""
     tokens: ProviderTokens | None = None  # new ones
@@ -94,11 +93,10 @@ def _refresh(provider: Provider, places: Places, tokens: ProviderTokens, client:
     form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh}
     secret = provider.secret()
     methods = places.token_endpoint_auth_methods_supported
-    if not secret or "client_secret_post" in methods:  # as at the sign-in itself
+    auth = None if not secret or "client_secret_post" in methods else (provider.client_id, secret)
+    if auth is None:  # as at the sign-in itself
         form |= {"client_id": provider.client_id} | ({"client_secret": secret} if secret else {})
-        answer = client.post(places.token_endpoint, data=form)
-    else:
-        answer = client.post(places.token_endpoint, data=form, auth=(provider.client_id, secret))
+    answer = client.post(places.token_endpoint, data=form, auth=auth)
     if answer.status_code == 200:
         found = decode(answer.content[:MAX_ANSWER_BYTES], TokenAnswer, is_secret=True)
         return ProviderAnswer(TokenVerdict.MAY_STAY, tokens=tokens_of(found, tokens.refresh))
