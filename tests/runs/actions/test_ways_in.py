@@ -168,7 +168,7 @@ def test_each_way_of_taking_a_person_out_ends_all_that_they_could_come_in_by(
         assert Client().delete(f"/scim/v2/Users/{key}", headers=headers).status_code == 204
     else:
         actions.erase_person(actor=root, user=person, confirm="ann")
-    assert left(person) <= {"Identity", "Authenticator"}
+    assert left(person) <= {"Identity", "Authenticator", "NoticeRule"}
     assert (
         not Invitation.objects.exists()
         and not JoinToken.objects.exists()
