@@ -93,10 +93,11 @@ def _refresh(provider: Provider, places: Places, tokens: ProviderTokens, client:
     form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh}
     secret = provider.secret()
     methods = places.token_endpoint_auth_methods_supported
-    auth = None if not secret or "client_secret_post" in methods else (provider.client_id, secret)
-    if auth is None:  # as at the sign-in itself
+    if not secret or "client_secret_post" in methods:  # as at the sign-in itself
         form |= {"client_id": provider.client_id} | ({"client_secret": secret} if secret else {})
-    answer = client.post(places.token_endpoint, data=form, auth=auth)
+        answer = client.post(places.token_endpoint, data=form)
+    else:
+        answer = client.post(places.token_endpoint, data=form, auth=(provider.client_id, secret))
     if answer.status_code == 200:
         found = decode(answer.content[:MAX_ANSWER_BYTES], TokenAnswer, is_secret=True)
         return ProviderAnswer(TokenVerdict.MAY_STAY, tokens=tokens_of(found, tokens.refresh))
