@@ -106,4 +106,3 @@ from runs.actions.runs import (
 from runs.actions.sharing import revoke_share, share
 from runs.actions.tracing import Trace, trace_run
 from runs.values.refused import Refused
-from trainyard.contract.limits import MAX_SLOTS

@@ -50,8 +50,7 @@ def _files_in(data: bytes) -> list[str]:
 def pin_code(*, actor: User, project: Project, spec: Spec) -> PinnedCode | None:
     """Fetch the commit that a script's code is to be, and keep its files as a bundle; None for other code. Raises
     SpecError, with the field of ``task`` that is wrong."""
-    code = spec.git_code if isinstance(spec, ScriptSpec) else None
-    if code is None or not isinstance(spec, ScriptSpec):
+    if not isinstance(spec, ScriptSpec) or (code := spec.git_code) is None:
         return None
     try:
         pinned = pin(project, code, lambda data: store_bundle(actor=actor, project=project, data=data))

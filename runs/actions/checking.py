@@ -56,7 +56,7 @@ def check_launch(
     spec = with_runs_before(actor, project, resolve(spec, project, cluster))
     nodes = _nodes(cluster)
     above = why_not_so_high(actor, project, priority_of(spec.priority))
-    problems = [Problem("priority", f"{above[:1].lower()}{above[1:].rstrip('.')}")] if above else []
+    problems = [_problem("priority", above)] if above else []
     if words := why_too_long(project, spec.resolved()):
         problems.append(Problem("limits.time", words))
     problems += [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
@@ -81,8 +81,7 @@ def cluster_of(actor: access.Someone, project: Project, spec: Spec) -> Cluster:
     except access.NotFound:
         raise SpecError([Problem("cluster", f"there is no cluster {spec.cluster!r}")]) from None
     except access.Forbidden as error:
-        words = str(error)
-        raise SpecError([Problem("cluster", f"{words[:1].lower()}{words[1:].rstrip('.')}")]) from None
+        raise SpecError([_problem("cluster", str(error))]) from None
 
 
 def parse_launch(actor: access.Someone, document: Any) -> Spec:
@@ -124,15 +123,16 @@ def _code_problems(project: Project, spec: Spec, packed: Packed) -> list[Problem
 
 
 def _secret_problems(actor: access.Someone, project: Project, spec: Spec) -> list[Problem]:
-    task = spec.resolved()["task"]
     person = actor if isinstance(actor, User) else None
-    missing = missing_in(task, project=project, person=person)
-    found = [
-        Problem(f"task.secrets.{index}", f"{why[:1].lower()}{why[1:].rstrip('.')}") for index, why in missing.items()
-    ]
+    missing = missing_in(spec.resolved()["task"], project=project, person=person)
+    found = [_problem(f"task.secrets.{index}", why) for index, why in missing.items()]
     if why := credentials_missing(spec.resolved(), project=project, person=person):
-        found.append(Problem(f"{CONTAINER}.credentials", f"{why[:1].lower()}{why[1:].rstrip('.')}"))
+        found.append(_problem(f"{CONTAINER}.credentials", why))
     return found
+
+
+def _problem(path: str, sentence: str) -> Problem:
+    return Problem(path, f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}")
 
 
 def _why_no_container(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> str:
@@ -161,6 +161,3 @@ def _container_problems(spec: Spec, cluster: Cluster, nodes: Sequence[Node], pac
         if PurePosixPath(file).as_posix() not in files:
             found.append(Problem(f"{CONTAINER}.file", f"there is no file {show(file)} in the code"))
     return found
-
-
-# Estimates of a spec's cost on the clusters where the person who asks could launch it.

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from runs.actions.jobs import taking_name
+from runs.actions.jobs import refusing_without_key, taking_name
 from runs.actions.people.ways_in import end_of
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.allocating import keep_offers
@@ -21,7 +21,6 @@ from runs.models.access import digest_of
 from runs.models.clusters import IDLE_ACTIONS
 from runs.placing.policies import POLICIES
 from runs.rights.access import Permission, is_administrator, require, require_manager, require_runner, with_rights_held
-from runs.rights.secrets.key_stores import KeyProblem
 from runs.serving import broadcast
 from runs.serving.certificates import pin
 from runs.tasks import schedule_soon
@@ -98,7 +97,12 @@ def _changed(actor: User, cluster: Cluster, changes: Mapping[str, Any]) -> Clust
     cluster.clean_fields()
     if "log_rules" in given:
         cluster.log_rules = read_rules(list(given["log_rules"]))
-    return _save(cluster, _projects(given["projects"]) if "projects" in given else None)
+    projects = _projects(given["projects"]) if "projects" in given else None
+    with taking_name(f"There is already a cluster named {cluster.name}."):
+        cluster.save()
+        if projects is not None:
+            cluster.projects.set(projects)
+    return cluster
 
 
 def delete_cluster(*, actor: User, cluster: Cluster) -> None:
@@ -167,10 +171,8 @@ def _set(actor: User, cluster: Cluster, document: JsonObject) -> None:
             problem = allocating.settings_type.secret_problem(name, value) if allocating and value else ""
         if problem:
             raise ValidationError({f"settings.{name}": problem})
-        try:
+        with refusing_without_key():
             keep_secret(cluster, name, value)
-        except KeyProblem as error:
-            raise Refused("no-key", str(error)) from error
 
 
 def _merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,14 +234,6 @@ def _projects(names: Sequence[str]) -> list[Project]:
     if unknown := [name for name, project in found.items() if project is None]:
         raise ValidationError({"projects": [f"There is no project {name!r}." for name in unknown]})
     return [project for project in found.values() if project is not None]
-
-
-def _save(cluster: Cluster, projects: list[Project] | None = None) -> Cluster:
-    with taking_name(f"There is already a cluster named {cluster.name}."):
-        cluster.save()
-        if projects is not None:
-            cluster.projects.set(projects)
-    return cluster
 
 
 def check_cluster(*, actor: User, cluster: Cluster, nodes: Sequence[Node] | None = None) -> Preflight:

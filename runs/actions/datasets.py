@@ -41,7 +41,7 @@ def create_dataset(
     given = {field: value for field, value in (options or {}).items() if value not in (None, "")}
     dataset = Dataset(project=project, cluster=cluster, name=name, source=source, options=given, created_by=actor)
     dataset.location = location.strip()
-    _check_name(dataset)
+    dataset.clean_fields(exclude={one.name for one in Dataset._meta.fields} - {"name"})
     _check_data(dataset)
     with taking_name(f"There is already a dataset named {name} in project {project.name}."):
         dataset.save()
@@ -94,13 +94,6 @@ def _sentence(problem: str) -> str:
     """A node's message about a spec's fields, worded for a page with the data's fields only."""
     words = problem.replace("task.data.", "").strip()[:MAX_PROBLEM]
     return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '?', '!')) else '.'}"
-
-
-def _check_name(dataset: Dataset) -> None:
-    try:
-        Dataset._meta.get_field("name").clean(dataset.name, dataset)
-    except ValidationError as error:
-        raise ValidationError({"name": error.messages}) from error
 
 
 def _check_data(dataset: Dataset) -> None:

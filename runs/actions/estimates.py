@@ -1,7 +1,7 @@
 """Estimates of a spec's cost and start, on clusters where the person could launch it: nothing is written."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from math import inf
 from typing import Any, NamedTuple
@@ -25,8 +25,7 @@ MAX_TYPED_RANKS = 256  # up to which its time is estimated while somebody types
 SOONER_S = 60.0  # by which a smaller shape starts earlier, else it is not worth a word
 
 
-@dataclass(frozen=True)
-class Plans:
+class Plans(NamedTuple):
     """``nodes`` are those that it was worked out for: where it would start now, or would if they were idle."""
 
     nodes: list[Node]

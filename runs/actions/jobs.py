@@ -10,6 +10,7 @@ from django.db.models import Max
 
 from runs.models import Job, Project, SavedView, User
 from runs.rights.access import NotFound, Permission, project_by_name, require
+from runs.rights.secrets.key_stores import KeyProblem
 from runs.values.refused import Refused
 from trainyard.formats.names import without_hidden
 from trainyard.spec import parse_spec
@@ -46,11 +47,22 @@ def taking_name(sentence: str) -> Iterator[None]:
         raise Refused("name-taken", sentence) from error
 
 
+@contextmanager
+def refusing_without_key(code: str = "no-key") -> Iterator[None]:
+    """Raise Refused where there is no key to lock something with."""
+    try:
+        yield
+    except KeyProblem as error:
+        raise Refused(code, str(error)) from error
+
+
 def save_view(*, actor: User, name: str, query: str, project: str = "") -> SavedView:
     """Save the query under the name, for the person or, where one is named, for the project; under a name that exists
     it takes the place of what was there."""
-    into = _annotated(actor, project) if project else None
-    whose = {"project": into} if into else {"owner": actor}
+    whose: dict[str, Any] = {"owner": actor}
+    if project:
+        whose = {"project": project_by_name(actor, project)}
+        require(actor, whose["project"], Permission.RUNS_ANNOTATE)
     name = _view_name(name)
     if len(query) > MAX_QUERY:
         raise Refused("too-long", f"A view has at most {MAX_QUERY:,} characters in its address.")
@@ -88,12 +100,6 @@ def make_default_view(*, actor: User, view: SavedView, is_default: bool = True) 
 def delete_view(*, actor: User, view: SavedView) -> None:
     _require_over_view(actor, view)
     view.delete()
-
-
-def _annotated(actor: User, name: str) -> Project:
-    found = project_by_name(actor, name)
-    require(actor, found, Permission.RUNS_ANNOTATE)
-    return found
 
 
 def _require_over_view(actor: User, view: SavedView) -> None:

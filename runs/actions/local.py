@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
+from typing import NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -50,8 +51,7 @@ class SpoolProcess:
         return f"{who} on {self.host}" if self.host else who
 
 
-@dataclass(frozen=True)
-class LocalOutcome:
+class LocalOutcome(NamedTuple):
     status: Status
     code: str
     sentence: str
@@ -96,8 +96,7 @@ def send_local_run(
     if description is not None and (words := run.describe(description)):
         raise SpecError([Problem("config", f"with what is there, {words}.")])
     if is_live:
-        run.heartbeat_at = timezone.now()
-        Run.objects.filter(pk=run.pk).update(heartbeat_at=run.heartbeat_at)
+        _beat(run)
     for _ in range(3):  # another sync of the same run may be at it
         try:
             _decide(run, processes or {})
@@ -110,10 +109,14 @@ def send_local_run(
 def points_came(run: Run) -> None:
     """Decide anew what became of a run that a program without a spool reports by points: they are its heartbeat."""
     if run.is_local:
-        run.heartbeat_at = timezone.now()
-        Run.objects.filter(pk=run.pk).update(heartbeat_at=run.heartbeat_at)
+        _beat(run)
         with contextlib.suppress(StaleStatus):  # another batch of it was faster
             _decide(run, {})
+
+
+def _beat(run: Run) -> None:
+    run.heartbeat_at = timezone.now()
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=run.heartbeat_at)
 
 
 def _create(actor: User, local_id: str, name: str, script: str, host: str, project: str | None) -> Run:
@@ -129,11 +132,13 @@ def _create(actor: User, local_id: str, name: str, script: str, host: str, proje
 
 
 def _insert(actor: User, project: Project, local_id: str, name: str, script: str, host: str) -> Run:
+    task = {"script": PurePath(script).name or "interactive session"}  # cannot be launched: there is no code
+    local = {"id": local_id, "script": script, "host": host}
     run = Run.make(
         project=project,
         local_id=local_id,
         name=name,
-        spec=_spec(project, local_id, name, script, host),
+        spec=SpecDocument({"name": name, "project": project.name, "task": task, "local": local}),
         status=Status.LOST,
         reason_code="no-records",
         reason_sentence="Logged outside of Trainyard; nothing of it has arrived yet.",
@@ -142,13 +147,6 @@ def _insert(actor: User, project: Project, local_id: str, name: str, script: str
     )
     run.record("sent", f"Sent by {actor} from {host}." if host else f"Sent by {actor}.", actor=actor)
     return run
-
-
-def _spec(project: Project, local_id: str, name: str, script: str, host: str) -> SpecDocument:
-    """Return what is known of such a run, in the form of a spec. It cannot be launched: there is no code."""
-    task = {"script": PurePath(script).name or "interactive session"}
-    local = {"id": local_id, "script": script, "host": host}
-    return SpecDocument({"name": name, "project": project.name, "task": task, "local": local})
 
 
 def _check_is_ours(actor: User, run: Run, project: str | None) -> None:
@@ -184,10 +182,11 @@ def _decide(run: Run, processes: Mapping[str, SpoolProcess]) -> None:
         elif outcome.sentence != run.reason_sentence:
             run.reason_code, run.reason_sentence = outcome.code, outcome.sentence
             run.save(update_fields=["reason_code", "reason_sentence"])
-        if began and (run.started_at is None or _moment(min(began)) < run.started_at):
-            run.started_at = _moment(min(began))
+        if began:
+            first = datetime.fromtimestamp(min(began), UTC)
+            run.started_at = min(first, run.started_at or first)
         if run.status in FINAL and over and outcome.code != GIVEN_UP:
-            run.ended_at = _moment(max(over))
+            run.ended_at = datetime.fromtimestamp(max(over), UTC)
         run.save(update_fields=["started_at", "ended_at"])
 
 
@@ -230,7 +229,3 @@ def _errors_of(known: Mapping[str, SpoolProcess], ended: set[str]) -> dict[str, 
     failed.sort(key=lambda pair: (pair[1].ended_at or 0.0, pair[1].rank))
     found = {producer: f"{one.words} ended with {one.error}" for producer, one in failed if producer in ended}
     return dict(list(found.items())[:MAX_ERRORS])
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

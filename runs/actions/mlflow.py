@@ -227,15 +227,14 @@ def is_model(data: JsonObject) -> bool:
     if not isinstance(info, dict) or not isinstance(inner, dict):
         return False
     lists = (info.get("tags"), inner.get("params"), inner.get("metrics"))
-    return all(isinstance(one, list) and all(_is_pair(pair) for pair in one) for one in lists)
+    return all(isinstance(one, list) and all(map(_is_pair, one)) for one in lists)
 
 
 def _is_pair(found: object) -> bool:
-    return (
-        isinstance(found, dict)
-        and isinstance(found.get("key"), str)
-        and isinstance(found.get("value"), str | float | int)
-    )
+    match found:
+        case {"key": str(), "value": str() | float() | int()}:
+            return True
+    return False
 
 
 def model_fact(model_id: str) -> Fact | None:

@@ -8,7 +8,8 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from runs.actions.people.ways_in import disable
+from runs.actions.jobs import refusing_without_key
+from runs.actions.people.ways_in import disable, require_over_person
 from runs.models import (
     Cluster,
     Consent,
@@ -29,7 +30,6 @@ from runs.privacy.storage import REMOVABLE, DataKind, days_kept
 from runs.rights import access
 from runs.rights.access import Permission, require, require_administrator
 from runs.rights.audit.recording import describe
-from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.storage_keys import destroy_storage_keys as destroy
 from runs.rights.secrets.storage_keys import living_keys, make_storage_key
 from runs.values.refused import Refused
@@ -47,10 +47,7 @@ def request_export(*, actor: User, user: User | None = None) -> PersonalExport:
     """Have control make an export for the person: for oneself, and as an administrator for anybody. Only the person
     it is about gets the file. Raises Refused where one was asked for within an hour and waits or is ready."""
     person = user or actor
-    if person != actor and not access.is_administrator(actor):
-        raise access.Forbidden("Only an administrator may ask for an export about somebody else.")
-    if person == actor:
-        access.require_account(actor, access.Permission.ACCOUNT_MANAGE)
+    require_over_person(actor, person, Permission.ACCOUNT_MANAGE, "ask for an export about somebody else")
     _refuse_service(person)
     newest = PersonalExport.objects.filter(user=person).exclude(state=PersonalExport.State.FAILED).first()
     if newest is not None and timezone.now() - newest.created_at < EXPORT_AGAIN:
@@ -86,10 +83,7 @@ def _begin_erasure(*, actor: User, user: User, confirm: str, with_runs: bool) ->
     """Check everything, put the person on the list of erasures, and disable the account. From then on nobody else who
     is to be erased counts on them, as the other administrator or as the other owner."""
     user = access.or_not_found(User.objects.filter(pk=user.pk).first(), "There is no such person any more.")
-    if user != actor and not access.is_administrator(actor):
-        raise access.Forbidden("Only an administrator may erase somebody else.")
-    if user == actor:
-        access.require_account(actor, access.Permission.ACCOUNT_MANAGE)
+    require_over_person(actor, user, Permission.ACCOUNT_MANAGE, "erase somebody else")
     access.require_presence(actor)
     _refuse_service(user)
     if confirm != user.username:
@@ -108,12 +102,15 @@ def why_not_erased(user: User) -> str:
     live = list(Run.objects.filter(created_by=user).exclude(status__in=list(FINAL)).values_list("name", flat=True))
     live += Sweep.objects.filter(created_by=user).exclude(status__in=list(SWEEP_FINAL)).values_list("name", flat=True)
     if live:
-        names = listed(live, at_most=MOST_NAMED)
-        return f"{names} still {'goes' if len(live) == 1 else 'go'} on. Stop what runs first."
+        return _goes_on(live)
     if alone := _owned_alone(user):
         names = listed(alone, at_most=MOST_NAMED)
         return f"Nobody else is owner of {names}, where others are members. Make somebody else owner first."
     return ""
+
+
+def _goes_on(names: Sequence[str]) -> str:
+    return f"{listed(names, at_most=MOST_NAMED)} still {'goes' if len(names) == 1 else 'go'} on. Stop what runs first."
 
 
 def agree(*, actor: User) -> None:
@@ -148,9 +145,10 @@ def set_retention(*, actor: User, project: Project, days: Mapping[str, int | Non
     """Keep each kind that is named for so many days after a run's end; None: for ever. What is older goes within the
     hour. Raises ValidationError by kind."""
     require(actor, project, Permission.PRIVACY_MANAGE)
-    for kind, number in _checked(days).items():
-        setattr(project, f"keep_{kind}_days", number)
-    project.save(update_fields=[f"keep_{kind}_days" for kind in _checked(days)])
+    fields = {f"keep_{kind}_days": number for kind, number in _checked(days).items()}
+    for name, number in fields.items():
+        setattr(project, name, number)
+    project.save(update_fields=fields)
     return project
 
 
@@ -184,8 +182,7 @@ def set_regions(*, actor: User, project: Project, regions: Sequence[str]) -> Pro
 
 def known_regions() -> list[str]:
     """Return where the clusters and this server are."""
-    found = set(Cluster.objects.exclude(region="").values_list("region", flat=True)) | {settings.SERVER_REGION}
-    return sorted(found - {""})
+    return sorted({*Cluster.objects.values_list("region", flat=True), settings.SERVER_REGION} - {""})
 
 
 def set_quota(*, actor: User, project: Project, quota_bytes: int | None) -> Project:
@@ -249,8 +246,7 @@ def destroy_storage_keys(*, actor: User, project: Project, confirm: str) -> int:
         raise Refused("not-confirmed", "Type the project's name as it stands there: destroyed keys do not come back.")
     live = Run.objects.filter(project=project).exclude(status__in=list(FINAL)).values_list("name", flat=True)
     if names := list(live):
-        words = listed(names, at_most=MOST_NAMED)
-        raise Refused("runs-go-on", f"{words} still {'goes' if len(names) == 1 else 'go'} on. Stop what runs first.")
+        raise Refused("runs-go-on", _goes_on(names))
     number = destroy(project)
     describe(object=f"project {project.name}", after={"destroyed keys": number})
     if project.encrypts_files:
@@ -259,7 +255,5 @@ def destroy_storage_keys(*, actor: User, project: Project, confirm: str) -> int:
 
 
 def _new_key(project: Project) -> StorageKey:
-    try:
+    with refusing_without_key("no-storage-key"):
         return make_storage_key(project)
-    except KeyProblem as error:
-        raise Refused("no-storage-key", str(error)) from error

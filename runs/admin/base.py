@@ -40,7 +40,6 @@ class Editable(Asking, ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that people made."""
 
     list_per_page = ROWS
-
     list_filter_submit = True
     show_full_result_count = False
 
@@ -65,7 +64,6 @@ class WrittenAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that only the product writes: they are looked at, not touched."""
 
     list_per_page = ROWS
-
     show_full_result_count = False
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -96,7 +94,6 @@ class OfRuns(WrittenAdmin):
 
 
 class WrittenInline(TabularInline):  # type: ignore[misc]  # unfold has no types
-    extra = 0
     can_delete = False
     show_change_link = True
 
@@ -110,36 +107,33 @@ class WrittenInline(TabularInline):  # type: ignore[misc]  # unfold has no types
         return False
 
 
+def inline(model: type[Model], base: type[TabularInline] = TabularInline, **options: Any) -> Any:
+    """Return the rows of the model as a table on the page of another one."""
+    return type(f"{model.__name__}Inline", (base,), {"model": model, "extra": 0, **options})
+
+
 # Columns whose values have a unit: written as on the pages, and ordered by what lies in the database.
-
-Read = Callable[[Any], str]
-
-
-def size_of(field: str) -> Read:
-    """A column of bytes, as KiB, MiB, GiB."""
-    return _column(field, "size", size)
-
-
-def time_of(field: str, heading: str) -> Read:
-    """A column of seconds, as ms, s, min."""
-    return _column(field, heading, seconds)
 
 
 def written(
     model: type[Model],
     columns: str,
     *,
-    base: type[WrittenAdmin] = WrittenAdmin,
+    base: type[ModelAdmin] = WrittenAdmin,
     search: str = "",
     filters: str = "",
     related: str = "",
     hidden: str = "",
     ordering: str = "",
-    drawn: dict[str, Read] | None = None,
+    sizes: str = "",
+    times: dict[str, str] | None = None,
 ) -> None:
-    """Register a table that only the product writes; ``drawn`` are columns with units, ``hidden`` fields on no page."""
+    """Register a table, by default one that only the product writes; ``sizes`` are columns of bytes, ``times`` the
+    headings of columns of seconds, ``hidden`` fields on no page."""
+    drawn = {name: _column(name, "size", size) for name in sizes.split()}
+    drawn |= {name: _column(name, heading, seconds) for name, heading in (times or {}).items()}
     options = {
-        "list_display": tuple((drawn or {}).get(name, name) for name in columns.split()),
+        "list_display": tuple(drawn.get(name, name) for name in columns.split()),
         "search_fields": tuple(search.split()),
         "list_filter": tuple(filters.split()),
         "list_select_related": tuple(related.split()) or False,
@@ -149,7 +143,7 @@ def written(
     admin.register(model)(type(f"{model.__name__}Admin", (base,), options))
 
 
-def _column(field: str, heading: str, write: Callable[[Value], str]) -> Read:
+def _column(field: str, heading: str, write: Callable[[Value], str]) -> Callable[[Any], str]:
     @admin.display(description=heading, ordering=field)
     def read(row: Any) -> str:
         return write(getattr(row, field))

@@ -31,7 +31,8 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
         try:
             values["settings"] = changed_settings(
                 actor=self.actor,
-                cluster=self._before(),
+                # The form has put the new values into its instance by now.
+                cluster=Cluster.objects.filter(pk=self.instance.pk).first() or Cluster(settings={}),
                 engine=values.get("engine", "celery"),
                 document=values.get("settings") or {},
             )
@@ -39,10 +40,6 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
             for field, words in error.message_dict.items():
                 self.add_error("settings" if field.startswith("settings") else field, words)
         return values
-
-    def _before(self) -> Cluster:
-        """The form has put the new values into its instance by now."""
-        return Cluster.objects.filter(pk=self.instance.pk).first() or Cluster(settings={})
 
 
 @admin.register(Cluster)

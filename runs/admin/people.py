@@ -13,12 +13,12 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from runs import actions
 from runs.actions.people.ways_in import disable, end_rows, end_ways_in, refuse_last_administrator
-from runs.admin.base import ROWS, Editable, Granting, WrittenAdmin, proof_first
+from runs.admin.base import ROWS, Editable, Granting, WrittenAdmin, inline, proof_first, written
 from runs.models import BrowserSession, ClusterRole, CustomRole, GroupRole, Membership, Project, Token, User
 from runs.privacy.storage import REMOVABLE
 from runs.rights.access import IN_PROJECTS, Permission
@@ -64,7 +64,8 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
             end_ways_in(obj) if obj.is_active else disable(obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_change_permission(request, obj) and _may_change(request, obj)
+        may_change = obj is None or not obj.is_superuser or _actor(request).is_superuser
+        return super().has_change_permission(request, obj) and may_change
 
     def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
         """People are erased, with a tombstone that restores honour: on their page under People."""
@@ -86,34 +87,28 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
             return proof
         response: HttpResponse = super().user_change_password(request, id, form_url)
         user = self.get_object(request, unquote(id))
-        if response.status_code == 302 and user is not None:
-            self._warn_of_tokens(request, user)
-        return response
-
-    def _warn_of_tokens(self, request: HttpRequest, user: User) -> None:
-        if num := actions.live_tokens(Token.objects.filter(user=user)).count():
+        if response.status_code == 302 and user and (num := actions.live_tokens(user.tokens.all()).count()):
             words = "1 token still works" if num == 1 else f"{num} tokens still work"
             words = f"Of {user.username} {words}: a new password ends none. The list of people can revoke them."
             self.message_user(request, words, messages.WARNING)
+        return response
 
 
-class MembershipInline(TabularInline):  # type: ignore[misc]
-    model = Membership
-    extra = 0
-    autocomplete_fields = ("user",)
+class GrantingTable(Granting, Editable):
+    """A table of rows with people's rights."""
 
 
 @admin.register(Project)
-class ProjectAdmin(Granting, Editable):
+class ProjectAdmin(GrantingTable):
     list_display = ("name", "id", "created_at")
     # Set on the pages People and "Where its data lie", by who may, where they are checked and what follows is shown.
     exclude = ("regions", "quota_bytes", "second_factor_from", "encrypts_files", *actions.LIMITS, *KEEPING)
     search_fields = ("name", "id")
-    inlines = (MembershipInline,)
+    inlines = (inline(Membership, autocomplete_fields=("user",)),)
 
 
 @admin.register(Membership)
-class MembershipAdmin(Granting, Editable):
+class MembershipAdmin(GrantingTable):
     list_display = ("user", "project", "role", "created_at")
     list_filter = ("role", "project")
     search_fields = ("user__username", "project__name")
@@ -133,10 +128,6 @@ class TokenAdmin(WrittenAdmin):
         for token in tokens:
             actions.revoke_token(actor=_actor(request), token_id=token.pk)
         self.message_user(request, f"Revoked {len(tokens)} tokens.", messages.SUCCESS)
-
-
-def _may_change(request: HttpRequest, person: User | None) -> bool:
-    return person is None or not person.is_superuser or _actor(request).is_superuser
 
 
 def _actor(request: HttpRequest) -> User:
@@ -169,39 +160,25 @@ class BrowserSessionAdmin(WrittenAdmin):
 admin.site.unregister(Group)
 
 
-class GroupRoleInline(TabularInline):  # type: ignore[misc]
-    model = GroupRole
-    extra = 0
-
-
-class ClusterRoleInline(TabularInline):  # type: ignore[misc]
-    model = ClusterRole
-    extra = 0
-
-
 @admin.register(Group)
 class PeopleGroupAdmin(Granting, GroupAdmin, ModelAdmin):  # type: ignore[misc]
     list_per_page = ROWS
-    inlines = (GroupRoleInline, ClusterRoleInline)
+    inlines = (inline(GroupRole), inline(ClusterRole))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Let only administrators give Django's permissions: who may edit groups is not thereby one."""
         found = super().get_readonly_fields(request, obj)
-        return found if getattr(request.user, "is_superuser", False) else (*found, "permissions")
+        return found if _actor(request).is_superuser else (*found, "permissions")
 
 
-@admin.register(GroupRole)
-class GroupRoleAdmin(Granting, Editable):
-    list_display = ("group", "project", "role", "custom_role", "created_at")
-    list_filter = ("role", "project")
-    search_fields = ("group__name", "project__name")
-
-
-@admin.register(ClusterRole)
-class ClusterRoleAdmin(Granting, Editable):
-    list_display = ("group", "cluster", "role", "created_at")
-    list_filter = ("role", "cluster")
-    search_fields = ("group__name", "cluster__name")
+written(
+    GroupRole, "group project role custom_role created_at", base=GrantingTable, filters="role project",
+    search="group__name project__name",
+)  # fmt: skip
+written(
+    ClusterRole, "group cluster role created_at", base=GrantingTable, filters="role cluster",
+    search="group__name cluster__name",
+)  # fmt: skip
 
 
 class CustomRoleForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -215,7 +192,7 @@ class CustomRoleForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 @admin.register(CustomRole)
-class CustomRoleAdmin(Granting, Editable):
+class CustomRoleAdmin(GrantingTable):
     form = CustomRoleForm
     list_display = ("name", "project", "permissions", "created_at")
     list_filter = ("project",)

@@ -6,7 +6,7 @@ Neither values of secrets, the keys around them nor digests of tokens are shown.
 from django.contrib import admin
 
 from runs import models
-from runs.admin.base import OfRuns, WrittenAdmin, size_of, time_of, written
+from runs.admin.base import OfRuns, WrittenAdmin, written
 from runs.records.metrics import models as metrics
 from runs.rights.audit.facts import canonical
 from runs.rights.audit.pseudonyms import shown
@@ -19,9 +19,8 @@ written(models.RunNumber, "id")
 written(
     models.RunTime, "run ended_at queued_s productive_s recomputed_s restart_s", search="run__id run__name",
     related="run", ordering="-run_id", base=OfRuns,
-    drawn={
-        "queued_s": time_of("queued_s", "queued"), "productive_s": time_of("productive_s", "productive"),
-        "recomputed_s": time_of("recomputed_s", "trained again"), "restart_s": time_of("restart_s", "restarts"),
+    times={
+        "queued_s": "queued", "productive_s": "productive", "recomputed_s": "trained again", "restart_s": "restarts",
     },
 )
 written(models.StartTerms, "run not_before deadline array at_once", search="run__id array", base=OfRuns)
@@ -36,7 +35,7 @@ written(
 )
 written(
     models.CodeBundle, "sha256 project size_bytes created_by created_at", search="sha256", filters="project",
-    related="project created_by", drawn={"size_bytes": size_of("size_bytes")},
+    related="project created_by", sizes="size_bytes",
 )
 written(
     models.RunCode, "run url commit branch subject", search="run__id commit", related="run", ordering="-run_id",
@@ -48,7 +47,7 @@ written(
 )
 written(
     models.Dataset, "name project cluster source state size_bytes checked_by checked_at", search="name id location",
-    filters="state source project", related="project cluster checked_by", drawn={"size_bytes": size_of("size_bytes")},
+    filters="state source project", related="project cluster checked_by", sizes="size_bytes",
 )
 
 # Searches for better parameters: looked at here, changed on their pages.
@@ -66,7 +65,7 @@ written(models.TrialReport, "trial step value", search="trial__sweep__name", rel
 # Records of the ranks, as far as single rows are useful to a person.
 written(
     metrics.Telemetry, "run_id cursor step median_step_s last_record_at num_points num_lines", search="run_id",
-    drawn={"median_step_s": time_of("median_step_s", "time of a step")},
+    times={"median_step_s": "time of a step"},
 )
 written(
     metrics.Producer, "producer run_id attempt role rank node watermark end_sequence has_gap", search="run_id producer",
@@ -74,7 +73,7 @@ written(
 )
 written(
     metrics.DeadLetter, "at run_id node_id producer sequence size reason", search="run_id node_id reason",
-    hidden="data", drawn={"size": size_of("size")},
+    hidden="data", sizes="size",
 )
 written(metrics.Series, "name labels_key run_id count first_step last_step last min max", search="run_id name")
 written(metrics.Segment, "series attempt count first_step last_step cursor is_sealed", hidden="data")
@@ -84,15 +83,15 @@ written(metrics.Level, "series attempt level count first_step last_step", hidden
 written(metrics.LogStream, "run_id attempt rank name num_lines", search="run_id")
 written(
     metrics.LogChunk, "run_id stream first_line num_lines size num_errors num_warnings cursor", search="run_id",
-    hidden="columns text", drawn={"size": size_of("size")},
+    hidden="columns text", sizes="size",
 )
 written(
     metrics.Media, "run_id name labels_key kind step attempt rank size", search="run_id name", filters="kind",
-    hidden="data", drawn={"size": size_of("size")},
+    hidden="data", sizes="size",
 )
 written(
     metrics.Checkpoint, "run_id step fence bytes node rank is_late deleted_at invalid_why", search="run_id",
-    drawn={"bytes": size_of("bytes")},
+    sizes="bytes",
 )
 written(
     metrics.CheckpointUse, "run_id attempt state source_run step fence why", search="run_id source_run",
@@ -114,6 +113,17 @@ written(
 written(models.JoinToken, "cluster created_by created_at expires_at used_at node", filters="cluster", hidden="digest")
 written(models.HeldSlot, "node index placement", filters="node")
 written(models.Preflight, "cluster why attempt asked_by created_at ended_at", filters="cluster why")
+
+# Rules of notices, and each notice.
+written(
+    models.NoticeRule, "owner project where shown only_mine created_at", search="owner__username project__name",
+    filters="where", related="owner project", hidden="locked",
+)
+written(
+    models.Notice, "since what place rule count state tries problem", search="what place", filters="state",
+    related="rule__owner rule__project",
+)
+written(models.NewEvent, "event")
 
 # People, their identities outside and what opens doors.
 written(models.Experiment, "name project created_at archived_at", search="name id", related="project")

@@ -6,21 +6,14 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline
+from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline, inline
 from runs.models import Attempt, Placement, Run
 from runs.models.indexes import one_of
 from runs.models.runs import choices
 from runs.values.status import Status
 
-
-class AttemptInline(WrittenInline):
-    model = Attempt
-    fields = ("number", "fence", "world_size", "created_at", "go_at", "ended_at", "reason_sentence")
-
-
-class PlacementInline(WrittenInline):
-    model = Placement
-    fields = ("node", "node_rank", "first_rank", "num_ranks", "phase", "reported_at")
+OF_ATTEMPT = ("number", "fence", "world_size", "created_at", "go_at", "ended_at", "reason_sentence")
+OF_PLACEMENT = ("node", "node_rank", "first_rank", "num_ranks", "phase", "reported_at")
 
 
 class StatusFilter(admin.SimpleListFilter):
@@ -44,7 +37,7 @@ class RunAdmin(OfRuns):
     list_filter = (StatusFilter, "project", "cluster", "created_at")
     search_fields = ("name", "id")
     list_select_related = ("project", "cluster", "created_by")
-    inlines = (AttemptInline,)
+    inlines = (inline(Attempt, WrittenInline, fields=OF_ATTEMPT),)
 
 
 @admin.register(Attempt)
@@ -53,7 +46,7 @@ class AttemptAdmin(OfRuns):
     list_display = ("run", "number", "fence", "world_size", "created_at", "ended_at", "reason_code")
     search_fields = ("run__name", "run__id")
     list_select_related = ("run",)
-    inlines = (PlacementInline,)
+    inlines = (inline(Placement, WrittenInline, fields=OF_PLACEMENT),)
 
 
 @admin.register(Placement)

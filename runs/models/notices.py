@@ -43,16 +43,8 @@ class NoticeKind(TextChoices):
 
 K = NoticeKind
 NUMBERS = {K.RESTARTS: 3, K.WAITS: 30}  # at first: restarts within an hour, minutes
-OF_BELLS = {
-    K.FAILED: 0,
-    K.LOST: 0,
-    K.RESTARTS: 3,
-    K.STALLED: 0,
-    K.IDLE: 0,
-    K.METRIC: 0,
-    K.LOG: 0,
-    K.SWEEP: 0,
-}  # at first
+OF_RUNS = (K.FAILED, K.LOST, K.RESTARTS, K.STALLED, K.IDLE, K.METRIC, K.LOG, K.SWEEP)
+OF_BELLS = {kind: NUMBERS.get(kind, 0) for kind in OF_RUNS}  # at first
 OF_EVENTS = {"restarting": K.RESTARTS, "hang-found": K.STALLED, "straggler": K.STRAGGLER, "idle": K.IDLE,
              "metric-alarm": K.METRIC}  # fmt: skip
 

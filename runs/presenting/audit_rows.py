@@ -16,6 +16,7 @@ from runs.rights.audit.chain import READ_AT_ONCE
 from runs.rights.audit.facts import NAMES, ShownEntry, as_answer, as_time, canonical
 from runs.rights.audit.pseudonyms import is_pseudonym, shown, without_erased
 
+SEARCHED = ("actor", "action", "object", "token", "address", "before", "after")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 RESULT_WORDS = {
     "ok": "done", "refused: 400": "refused: not understood", "refused: 401": "refused: not signed in",
@@ -67,26 +68,16 @@ def visible_entries(user: access.Someone) -> QuerySet[AuditEntry]:
 def filtered(rows: QuerySet[AuditEntry], filters: AuditFilters) -> QuerySet[AuditEntry]:
     if filters.actor or filters.q or filters.address:
         rows = without_erased(rows, filters.actor)
-    for name in ("actor", "project", "address"):
-        if (value := getattr(filters, name)) and not (name == "actor" and is_pseudonym(value)):
-            rows = rows.filter(**{name: value})
     if filters.action:
         rows = rows.filter(Q(action=filters.action) | Q(action__startswith=f"{filters.action}."))
-    if filters.object:
-        rows = rows.filter(object__contains=filters.object)
-    if filters.result:
-        rows = rows.filter(result__startswith=filters.result)
     if filters.q:
-        word = filters.q
-        rows = rows.filter(
-            Q(actor__icontains=word) | Q(action__icontains=word) | Q(object__icontains=word) | Q(token__icontains=word)
-            | Q(address__icontains=word) | Q(before__icontains=word) | Q(after__icontains=word)
-        )  # fmt: skip
-    if filters.since is not None:
-        rows = rows.filter(at__gte=filters.since)
-    if filters.until is not None:
-        rows = rows.filter(at__lt=filters.until)
-    return rows
+        rows = rows.filter(Q(*((f"{name}__icontains", filters.q) for name in SEARCHED), _connector=Q.OR))
+    wanted = {
+        "actor": "" if is_pseudonym(filters.actor) else filters.actor, "project": filters.project,
+        "address": filters.address, "object__contains": filters.object, "result__startswith": filters.result,
+        "at__gte": filters.since, "at__lt": filters.until,
+    }  # fmt: skip
+    return rows.filter(**{name: value for name, value in wanted.items() if value})
 
 
 def json_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:

@@ -36,8 +36,7 @@ def measured_of(run: Run) -> Measured | None:
     Times are means over ranks, but for the step itself, which takes as long as for the slowest; ``communication`` has
     in it what a rank waits for others, so that a pipeline's bubble is there too. ``waiting`` is above the least of all.
     """
-    facts = facts_of(run.pk, MEASURED, MeasuredFacts)
-    if not facts:
+    if not (facts := facts_of(run.pk, MEASURED, MeasuredFacts)):
         return None
     phases = {name: _phase(facts, name) for name in ("data", "communication", "optimizer", "checkpoint")}
     forward, backward = _phase(facts, "forward"), _phase(facts, "backward")

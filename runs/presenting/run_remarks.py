@@ -14,9 +14,7 @@ from trainyard.contract.node_status import OutputState
 from trainyard.contract.reports import AttemptReport, RankReport
 from trainyard.formats.words import listed
 
-WAITS = "output_waits"
-REFUSED = "output_refused"
-OUTPUT_CODES = (WAITS, REFUSED)
+OUTPUT_CODES = WAITS, REFUSED = "output_waits", "output_refused"
 
 
 class NodeSending(NamedTuple):
@@ -26,22 +24,19 @@ class NodeSending(NamedTuple):
     output: OutputState
     is_done: bool
 
-    @property
-    def num_refused(self) -> int:
-        return self.output.num_refused
-
 
 def output_remarks(sendings: Sequence[NodeSending]) -> list[Trouble]:
     """Return a sentence for each node whose output waits, or was refused."""
     found = []
     for one in sendings:
-        if one.num_refused:
+        if num := one.output.num_refused:
             named = one.output.refused
             listed = "; ".join(f"{file} ({why.rstrip('.')})" for file, why in named.items())
-            more = f"; and {one.num_refused - len(named):,} more" if one.num_refused > len(named) else ""
-            files = "1 output file" if one.num_refused == 1 else f"{one.num_refused:,} output files"
-            sentence = f"The server refused {files} of {one.node}, which kept them: {listed}{more}."
-            found.append(Trouble(REFUSED, one.num_refused, sentence))
+            more = f"; and {num - len(named):,} more" if num > len(named) else ""
+            files = "1 output file" if num == 1 else f"{num:,} output files"
+            found.append(
+                Trouble(REFUSED, num, f"The server refused {files} of {one.node}, which kept them: {listed}{more}.")
+            )
         if one.output.problem and not one.is_done:
             why = one.output.problem.rstrip(".")
             found.append(Trouble(WAITS, 1, f"Output of {one.node} waits and is tried again. {why}."))
@@ -51,7 +46,6 @@ def output_remarks(sendings: Sequence[NodeSending]) -> list[Trouble]:
 # Ranks that slow a live run down, or hardly use what they hold, as remarks of its document.
 
 SLOW, IDLE = "slow-ranks", "idle"
-SLOW_CODES = (SLOW,)
 
 
 def slow_remarks(attempt: Attempt) -> list[Trouble]:
@@ -62,11 +56,7 @@ def slow_remarks(attempt: Attempt) -> list[Trouble]:
     return [Trouble(SLOW, len(found), " ".join(slow_sentences(found, num_ranks=attempt.world_size))), *idle]
 
 
-# Remarks that a run's status does not make: an exit that hung, a loss that is not a number. Pure.
-
-HUNG = "exit_hung"
-NOT_A_NUMBER = "loss_not_a_number"
-END_CODES = (HUNG, NOT_A_NUMBER)
+END_CODES = HUNG, NOT_A_NUMBER = "exit_hung", "loss_not_a_number"
 MAX_NAMED = 4
 
 
@@ -99,13 +89,8 @@ def _of_losses(summary: Mapping[str, SeriesSummary]) -> list[Trouble]:
     return [Trouble(NOT_A_NUMBER, len(bad), f"The last {values}: the training has diverged; {how}.")]
 
 
-WAITING = "ranks_wait"
-APART = "ranks_apart"
-UNKNOWN = "ranks_unknown"
-CODES = (WAITING, APART, UNKNOWN)
-
-WAITED_S = 60.0
-SHORT_S = 60.0
+CODES = WAITING, APART, UNKNOWN = "ranks_wait", "ranks_apart", "ranks_unknown"
+WAITED_S = SHORT_S = 60.0
 
 
 def remarks(status: Status, spec: SpecDocument, world_size: int, reports: Sequence[AttemptReport]) -> list[Trouble]:

@@ -283,7 +283,7 @@ def facts_of(
         control_silence_s=control_silence_s,
         ingest_is_away=bool(placements) and server_state.ingest_is_away(),
         unsent_nodes=tuple(one.node for one in sendings if not one.is_done),
-        num_refused=sum(one.num_refused for one in sendings),
+        num_refused=sum(one.output.num_refused for one in sendings),
         still_s=_still_s(placements, now),
         is_local=run.is_local,
     )

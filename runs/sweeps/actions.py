@@ -11,7 +11,7 @@ from runs.actions.checking import check_launch
 from runs.actions.runs import submit_run
 from runs.models import Role, Run, Sweep, Trial, User
 from runs.rights.access import Permission, require
-from runs.sweeps.checking import CheckedSweep, check_sweep
+from runs.sweeps.checking import check_sweep
 from runs.sweeps.ending import update_best
 from runs.sweeps.launching import documents_of, next_number
 from runs.sweeps.objective import NoValue, value_of
@@ -38,9 +38,13 @@ WARM = "warm_start"
 def start_sweep(*, actor: User, document: Any, earlier: Callable[[Sweep], None] | None = None) -> Sweep:
     """Start the sweep; control launches its trials. ``earlier`` writes trials that have ended elsewhere. Raises
     SpecError, NotFound and Forbidden."""
-    checked = check_sweep(actor, document)
+    checked, now = check_sweep(actor, document), timezone.now()
     with transaction.atomic():
-        sweep = _make(actor, checked)
+        sweep = Sweep.objects.create(
+            project=checked.project, cluster=checked.cluster, name=checked.spec.name, spec=checked.spec.as_document(),
+            base_spec=checked.base, created_by=actor, created_at=now, active_since=now, reason_code="running",
+            reason_sentence=f"Started by {actor}.",
+        )  # fmt: skip
         if earlier is not None:
             earlier(sweep)
         elif checked.spec.warm_start:
@@ -50,22 +54,6 @@ def start_sweep(*, actor: User, document: Any, earlier: Callable[[Sweep], None] 
         update_best(sweep)
         sweep.changed()
     return sweep
-
-
-def _make(actor: User, checked: CheckedSweep) -> Sweep:
-    now = timezone.now()
-    return Sweep.objects.create(
-        project=checked.project,
-        cluster=checked.cluster,
-        name=checked.spec.name,
-        spec=checked.spec.as_document(),
-        base_spec=checked.base,
-        created_by=actor,
-        created_at=now,
-        active_since=now,
-        reason_code="running",
-        reason_sentence=f"Started by {actor}.",
-    )
 
 
 def stop_sweep(*, actor: User, sweep: Sweep) -> Sweep:

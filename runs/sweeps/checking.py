@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, check_launch
@@ -24,8 +24,7 @@ MOST_NAMED = 5
 DEFAULT_PROJECT = "default"
 
 
-@dataclass(frozen=True)
-class CheckedSweep:
+class CheckedSweep(NamedTuple):
     """``base`` has its code pinned; ``sample`` are trials that were tried, with what is wrong with each."""
 
     spec: SweepSpec
@@ -35,8 +34,7 @@ class CheckedSweep:
     sample: "list[TriedTrial]"
 
 
-@dataclass(frozen=True)
-class TriedTrial:
+class TriedTrial(NamedTuple):
     """A point of the space; ``launch`` is None where it cannot run, for the reason in ``problem``."""
 
     parameters: JsonObject
@@ -79,9 +77,8 @@ def check_sweep(actor: User, document: object, *, pins: bool = True) -> CheckedS
     sample = list(_tried(actor, spec, base))
     launch = next((one.launch for one in sample if one.launch is not None), None)
     if launch is None:
-        first = sample[0]
-        shown = ", ".join(f"{path}={value}" for path, value in first.parameters.items())
-        words = f"none of {len(sample)} trials that were tried can run; with {shown}: {first.problem}"
+        shown = ", ".join(f"{path}={value}" for path, value in sample[0].parameters.items())
+        words = f"none of {len(sample)} trials that were tried can run; with {shown}: {sample[0].problem}"
         raise SpecError([Problem("space", words)])
     pinned = pin_code(actor=actor, project=launch.project, spec=launch.spec) if pins else None
     if pinned is not None and isinstance(launch.spec, ScriptSpec):  # all trials run the code that is there now

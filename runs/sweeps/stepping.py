@@ -6,8 +6,8 @@ not is decided again from them.
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import structlog
 from django.db.models import Q
@@ -71,8 +71,7 @@ class Stepper:
             sweep.changed()
 
     def _go_on(self, sweep: Sweep, now: datetime) -> bool:
-        end = end_of(sweep, now)
-        if end is None:
+        if (end := end_of(sweep, now)) is None:
             try:
                 has_launched = self._launch(sweep, now)
             except CannotLaunch as error:
@@ -144,13 +143,12 @@ def _has_no_more(sweep: Sweep) -> bool:
     return bool(sweep.study_state.get(EXHAUSTED)) or _num_searched(sweep) >= sweep.parsed.budget.trials
 
 
-def _end_if_over(sweep: Sweep) -> bool:
+def _end_if_over(sweep: Sweep) -> None:
     # The run of a pruned trial may have made its last step before its stop came: then the trial is complete.
     ending = sweep.trials.filter(state=TrialState.PRUNED, run__isnull=False, run__ended_at=None)
-    if sweep.live_trials().exists() or ending.exists():
-        return False
-    status, code, sentence = outcome_of(sweep)
-    return sweep.move_to(status, code=code, sentence=sentence)
+    if not sweep.live_trials().exists() and not ending.exists():
+        status, code, sentence = outcome_of(sweep)
+        sweep.move_to(status, code=code, sentence=sentence)
 
 
 # The trials of a sweep as samplers see them. What has ended is read once and kept by the process.
@@ -187,8 +185,7 @@ def past_trial(row: Trial) -> PastTrial:
 # Reasons for the end of a sweep: its budget, trials that all fail, a person. One sentence each.
 
 
-@dataclass(frozen=True)
-class SweepEnd:
+class SweepEnd(NamedTuple):
     """End of a sweep: live trials are stopped, then it is over."""
 
     code: str

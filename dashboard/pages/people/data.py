@@ -1,6 +1,6 @@
 """A project's data: where they lie, for how long they are kept, and how much they may be."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
@@ -30,24 +30,6 @@ ENCRYPTION_WORDS = {
     "new-key": "What comes from now on is encrypted with the new key. Older keys open what they encrypted.",
     "destroy": "The keys are destroyed. What they encrypted cannot be read any more.",
 }
-
-
-class DataPlace(NamedTuple):
-    """A line of the proof: what of a kind lies where."""
-
-    kind: str
-    place: str
-    region: str
-    size: str
-    number: int
-    is_outside: bool
-
-
-class KeptKind(NamedTuple):
-    kind: str
-    words: str
-    days: str  # as it stands in the form
-    problem: str
 
 
 @page(get=thing(Permission.PROJECTS_READ))
@@ -158,15 +140,12 @@ def _show(
     **context: Any,
 ) -> HttpResponse:
     rows = list(StoredData.objects.filter(project=project))
-    places = [
-        DataPlace(WORDS[DataKind(row.kind)], row.place, row.region, in_words(row.bytes), row.number,
-              not project.may_lie_in(row.region))
-        for row in rows
-    ]  # fmt: skip
+    outside = [not project.may_lie_in(row.region) for row in rows]
+    sizes = [in_words(row.bytes) for row in rows]
     around = {
         "project": project,
-        "places": places,
-        "num_outside": sum(one.is_outside for one in places),
+        "places": [(one, WORDS[DataKind(one.kind)], *more) for one, *more in zip(rows, sizes, outside, strict=True)],
+        "num_outside": sum(outside),
         "measured_at": max((row.measured_at for row in rows), default=None),
         "total": in_words(sum(row.bytes for row in rows)),
         **usage_context(project),
@@ -174,7 +153,15 @@ def _show(
         "part": (part := parts_of(Project.objects.filter(pk=project.pk), timezone.now())[project.name]),
         "part_warning": part.warning(project.name),
         "gigabytes": f"{project.quota_bytes / GB:g}" if project.quota_bytes else "",
-        "kinds": [_kept(project, kind, typed, problems or {}) for kind in REMOVABLE],
+        "kinds": [
+            (
+                kind,
+                WORDS[kind],
+                typed[kind] if typed else days_kept(project, kind) or "",
+                (problems or {}).get(kind, ""),
+            )
+            for kind in REMOVABLE
+        ],
         "regions": [(one, one in project.region_list) for one in actions.known_regions()],
         "storage_key": newest_number(project),
         "server_region": settings.SERVER_REGION,
@@ -183,8 +170,3 @@ def _show(
         "may_set_quota": is_administrator(request.user),
     }
     return show(request, "people/data.html", {**around, **context}, status=status)
-
-
-def _kept(project: Project, kind: DataKind, typed: dict[str, str] | None, problems: dict[str, str]) -> KeptKind:
-    shown = typed[kind] if typed is not None else str(days_kept(project, kind) or "")
-    return KeptKind(str(kind), WORDS[kind], shown, problems.get(kind, ""))

@@ -67,7 +67,7 @@ def remarks(troubles: Sequence[run_answers.Trouble]) -> Remarks:
         **dict.fromkeys((*run_remarks.CODES, *run_remarks.END_CODES, run_remarks.IDLE), found.ranks),
         **dict.fromkeys(run_remarks.OUTPUT_CODES, found.output),
         **dict.fromkeys(HARMLESS, found.harmless),
-        **{code: [] for code in run_remarks.SLOW_CODES},  # the page has notes with a button for these
+        run_remarks.SLOW: [],  # the page has notes with a button for these
     }
     for one in troubles:
         lists.get(one["code"], found.bad).append(one["sentence"])

@@ -27,52 +27,11 @@ class FieldColumn(TypedDict):
     values: list[float | str | None]
 
 
-class ObjectiveColumn(TypedDict):
-    metric: str
-    direction: str
-    values: list[float | None]
-
-
-class BestDocument(TypedDict):
-    """``steps`` are [where on the axis, number of the trial, value]."""
-
-    steps: list[tuple[float, int, float]]
-    end: float
-
-
-class SlotsDocument(TypedDict):
-    """``bars`` are [lane, start, end, place of the state in ``states``, number of the trial], in Unix seconds."""
-
-    lanes: list[str]
-    states: list[str]
-    bars: list[tuple[int, float, float, int, int]]
-    saved: float
-    taken: float
-    share: float | None
-    pruned: int
-    unknown: int
-
-
-class ColumnsDocument(TypedDict):
-    """``total`` and ``complete`` count all trials; the columns have those that are drawn."""
-
-    total: int
-    complete: int
-    number: list[int]
-    state: list[str]
-    run: list[str | None]
-    fields: list[FieldColumn]
-    objectives: list[ObjectiveColumn]
-    overTrials: BestDocument | None
-    overCompute: BestDocument | None
-    front: list[int]
-    slots: SlotsDocument
-
-
 def columns(
     spec: SweepSpec, base: JsonObject, trials: Sequence[analysis.TrialPoint], occupations: Sequence[Occupation]
-) -> ColumnsDocument:
-    """A sweep with several objectives has a front and no best trial."""
+) -> JsonObject:
+    """``total`` and ``complete`` count all trials; the columns have those that are drawn. A sweep with several
+    objectives has a front and no best trial."""
     direction = spec.objectives[0].direction
     is_multiple, labels = spec.is_multiple, labels_of(list(spec.space))
     over_trials = None if is_multiple else analysis.best_over_trials(trials, direction)
@@ -141,7 +100,7 @@ def _value(field: analysis.SpaceField, parameters: Mapping[str, Any]) -> float |
     return analysis.text_of(value) if field.is_choice else _short(float(value)) if analysis.is_number(value) else None
 
 
-def _objectives(spec: SweepSpec, drawn: Sequence[analysis.TrialPoint]) -> list[ObjectiveColumn]:
+def _objectives(spec: SweepSpec, drawn: Sequence[analysis.TrialPoint]) -> list[JsonObject]:
     return [
         {
             "metric": one.metric,
@@ -161,15 +120,15 @@ def _short(value: float) -> float:
     return float(f"{value:.{FEW_DIGITS}g}")
 
 
-def _best(found: analysis.BestSoFar | None) -> BestDocument | None:
-    if found is None:
-        return None
-    return {"steps": [(one.at, one.number, one.value) for one in found.improvements], "end": found.end}
+def _best(found: analysis.BestSoFar | None) -> JsonObject | None:
+    """``steps`` are [where on the axis, number of the trial, value]."""
+    return found and {"steps": [(one.at, one.number, one.value) for one in found.improvements], "end": found.end}
 
 
 def _slots(
     trials: Sequence[analysis.TrialPoint], occupations: Sequence[Occupation], steps: Mapping[int, int]
-) -> SlotsDocument:
+) -> JsonObject:
+    """``bars`` are [lane, start, end, place of the state in ``states``, number of the trial], in Unix seconds."""
     costs = {one.number: one.step_cost for one in trials if one.step_cost is not None}
     found, saved = thinned_bars(timeline(occupations)), saved_by_pruning(trials, steps, costs)
     states = {one.number: str(one.state).lower() for one in trials}

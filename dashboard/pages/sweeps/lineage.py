@@ -15,14 +15,6 @@ RIGHT_HALF = 0.5  # a bar that starts here has its words before its end
 LEAST = 0.004  # of the width, for a trial that has just begun
 
 
-class LineageLink(NamedTuple):
-    """The line from the bar of the parent down to a trial's own."""
-
-    top: int
-    bottom: int
-    is_best: bool
-
-
 class Lane(NamedTuple):
     number: int
     url: str  # of its run, once it has one
@@ -36,7 +28,7 @@ class Lane(NamedTuple):
     anchor: str
     y: int
     bar_y: int
-    link: LineageLink | None
+    parent_y: int | None  # of the parent's bar, from which a line leads down to this one
 
 
 class LineageStage(NamedTuple):
@@ -85,7 +77,6 @@ def _lane(one: Branch, places: Mapping[int, int], labels: Mapping[str, str], wid
     y, start = places[one.number] * ROW, one.start / width
     end = max(start, (one.end if one.end is not None else one.start) / width)
     above = places.get(one.parent) if one.parent is not None else None
-    link = LineageLink(above * ROW + BAR, y + BAR, one.is_on_best_line) if above is not None else None
     is_late = start >= RIGHT_HALF
     return Lane(
         number=one.number,
@@ -100,7 +91,7 @@ def _lane(one: Branch, places: Mapping[int, int], labels: Mapping[str, str], wid
         anchor="end" if is_late else "start",
         y=y + BAR - 5,
         bar_y=y + BAR,
-        link=link,
+        parent_y=above * ROW + BAR if above is not None else None,
     )
 
 

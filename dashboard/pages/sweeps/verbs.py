@@ -70,15 +70,6 @@ VERBS = {
 }
 
 
-class TrialField(NamedTuple):
-    path: str
-    label: str
-    value: str
-    choices: tuple[str, ...]
-    help: str
-    problem: str
-
-
 @page(post=thing(Permission.SWEEPS_STOP))
 def do(request: HttpRequest, sweep_id: str, verb: str) -> HttpResponse:
     chosen, sweep = verb_of(VERBS, verb, "sweeps"), get_sweep(request, sweep_id)
@@ -179,11 +170,8 @@ def _done(request: HttpRequest, sweep: Sweep, headline: str, sentence: str) -> H
 
 def _parameters(request: HttpRequest, sweep: Sweep) -> JsonObject:
     """Return what was typed for each field; an empty one is left out, as where its condition is not met."""
-    found: JsonObject = {}
-    for path, dimension in sweep.parsed.space.items():
-        if text := request.POST.get(path, "").strip():
-            found[path] = _value(dimension, text)
-    return found
+    typed = {path: request.POST.get(path, "").strip() for path in sweep.parsed.space}
+    return {path: _value(sweep.parsed.space[path], text) for path, text in typed.items() if text}
 
 
 def _value(dimension: Dimension, text: str) -> object:
@@ -198,19 +186,19 @@ def _value(dimension: Dimension, text: str) -> object:
     return int(number) if dimension.whole and number.is_integer() else number
 
 
-def _trial_fields(request: HttpRequest, sweep: Sweep, problems: list[Problem]) -> list[TrialField]:
+def _trial_fields(request: HttpRequest, sweep: Sweep, problems: list[Problem]) -> list[JsonObject]:
     best = sweep.best.parameters if sweep.best else {}
     by_path = {path.removeprefix("parameters.").removeprefix("space."): words for path, words in problems}
     labels = labels_of(list(sweep.parsed.space))
     return [
-        TrialField(
-            path=one.path,
-            label=labels[one.path],
-            value=request.POST.get(one.path, text_of(best[one.path]) if one.path in best else ""),
-            choices=one.choices,
-            help=_help(one, sweep.parsed.space[one.path], labels),
-            problem=by_path.get(one.path, ""),
-        )
+        {
+            "path": one.path,
+            "label": labels[one.path],
+            "value": request.POST.get(one.path, text_of(best[one.path]) if one.path in best else ""),
+            "choices": one.choices,
+            "help": _help(one, sweep.parsed.space[one.path], labels),
+            "problem": by_path.get(one.path, ""),
+        }
         for one in fields_of(sweep.parsed.space)
     ]
 

@@ -209,14 +209,8 @@ def _head(request: HttpRequest, chosen: Sweep) -> dict[str, object]:
 # run of it changes: ten thousand trials take a quarter of a second to read.
 
 
-class Version(NamedTuple):
-    """Version of a sweep's document: it changes as soon as something of the sweep does."""
-
-    cursor: int  # counts changes of the sweep and its trials
-    changed_at: datetime | None  # the last change of any of its runs
-    num_runs: int
-
-
+# Of a sweep's document: how many changes of the sweep and its trials, the last of any of its runs, and how many runs.
+Version = tuple[int, datetime | None, int]
 _lock = Lock()
 _kept: OrderedDict[str, tuple[Version, bytes]] = OrderedDict()
 
@@ -230,7 +224,11 @@ def columns_json(sweep: Sweep, now: datetime) -> bytes:
     bars = occupations(sweep, now)
     found = msgspec.json.encode(columns(sweep.parsed, sweep.base_spec, timed_points(sweep, now), bars))
     if sweep.ended_at is not None and not num_live and all(one.end < now.timestamp() for one in bars):
-        _keep(sweep.pk, version, found)
+        with _lock:
+            _kept[sweep.pk] = version, found
+            _kept.move_to_end(sweep.pk)
+            while len(_kept) > MOST:
+                _kept.popitem(last=False)
     return found
 
 
@@ -239,15 +237,7 @@ def _version_of(sweep: Sweep) -> tuple[Version, int]:
     of_runs = Run.objects.filter(trial__sweep=sweep).order_by().aggregate(
         changed=Max("changed_at"), num=Count("pk"), live=Count("pk", filter=Q(ended_at=None))
     )  # fmt: skip
-    return Version(sweep.cursor, of_runs["changed"], of_runs["num"]), of_runs["live"]
-
-
-def _keep(sweep_id: str, version: Version, found: bytes) -> None:
-    with _lock:
-        _kept[sweep_id] = version, found
-        _kept.move_to_end(sweep_id)
-        while len(_kept) > MOST:
-            _kept.popitem(last=False)
+    return (sweep.cursor, of_runs["changed"], of_runs["num"]), of_runs["live"]
 
 
 def occupations(sweep: Sweep, now: datetime) -> list[Occupation]:

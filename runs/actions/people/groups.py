@@ -42,7 +42,6 @@ def create_group(*, actor: User, name: str) -> Group:
 
 @access.with_rights_held
 def delete_group(*, actor: User, group: Group) -> None:
-    """Delete the group: its people lose what it gave them."""
     access.require_administrator(actor)
     with transaction.atomic():
         group.delete()
@@ -51,7 +50,6 @@ def delete_group(*, actor: User, group: Group) -> None:
 
 @access.with_rights_held
 def set_group_members(*, actor: User, group: Group, users: Sequence[User]) -> None:
-    """Have exactly these people in the group."""
     access.require_administrator(actor)
     with transaction.atomic():
         group.user_set.set(users)
@@ -63,14 +61,11 @@ def give_group_role(
     *, actor: User, group: Group, project: Project | None, role: Role, custom_role: CustomRole | None = None
 ) -> GroupRole:
     """Give everybody in the group a role: in the project, or (administrators) in every project."""
-    if project is None:
-        access.require_administrator(actor)
-        custom_role = None
-    else:
-        _require_over(actor, group, project)
+    _require_over(actor, group, project)
+    if project is not None:
         access.require_grant(actor, project, role, custom_role)
     with transaction.atomic():
-        defaults = {"role": role, "custom_role": custom_role, "origin": ""}
+        defaults = {"role": role, "custom_role": custom_role if project else None, "origin": ""}
         made, _ = GroupRole.objects.update_or_create(group=group, project=project, defaults=defaults)
         void_handed_out()
     return made
@@ -79,10 +74,7 @@ def give_group_role(
 @access.with_rights_held
 def take_group_role(*, actor: User, group: Group, project: Project | None) -> None:
     """Take the group's role in the project (None: the one in every project) from it. Raises NotFound."""
-    if project is None:
-        access.require_administrator(actor)
-    else:
-        _require_over(actor, group, project)
+    _require_over(actor, group, project)
     _take(group, GroupRole.objects.filter(group=group, project=project))
 
 
@@ -145,18 +137,19 @@ def custom_role_of(project: Project, name: str) -> CustomRole:
 
 
 def _checked(permissions: Sequence[str]) -> frozenset[str]:
-    unknown = [one for one in permissions if one not in {value.value for value in access.IN_PROJECTS}]
-    if unknown:
-        known = ", ".join(one.value for one in access.Permission if one in access.IN_PROJECTS)
-        words = f"There is no permission {unknown[0]!r} in projects. There are: {known}."
+    known = [one.value for one in access.Permission if one in access.IN_PROJECTS]
+    if unknown := [one for one in permissions if one not in known]:
+        words = f"There is no permission {unknown[0]!r} in projects. There are: {', '.join(known)}."
         raise ValidationError({"permissions": words})
     if not permissions:
         raise ValidationError({"permissions": "Name at least one."})
     return frozenset(permissions)
 
 
-def _require_over(actor: User, group: Group, project: Project) -> None:
-    """Raise Forbidden for who could not give the group the role that it has in the project."""
+def _require_over(actor: User, group: Group, project: Project | None) -> None:
+    """Raise Forbidden for who could not give the group the role that it has in the project, or in every project."""
+    if project is None:
+        return access.require_administrator(actor)
     access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     held = GroupRole.objects.filter(group=group, project=project).select_related("custom_role").first()
     if held is not None:

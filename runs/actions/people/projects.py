@@ -3,12 +3,12 @@
 import secrets
 from datetime import timedelta
 
-from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from runs.actions.jobs import taking_name
+from runs.actions.jobs import refusing_without_key, taking_name
+from runs.actions.people.sign_in import password_problems
 from runs.actions.people.ways_in import end_of, void_handed_out
 from runs.inputs.repositories.keys import checked_key
 from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, Secret, User
@@ -16,7 +16,6 @@ from runs.models.access import digest_of
 from runs.rights import access
 from runs.rights.audit.recording import describe
 from runs.rights.secrets import store
-from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.sealed import git_key_place, seal_text
 from runs.values.refused import Refused
 
@@ -25,10 +24,7 @@ MOST_SECRETS = 500  # of one project or person
 
 
 def create_project(*, actor: User, name: str) -> Project:
-    """Make a project whose owner is the actor.
-
-    Raises Forbidden for who may not, ValidationError for a bad name, Refused for a taken one.
-    """
+    """Make a project whose owner is the actor. Raises ValidationError for a bad name, Refused for a taken one."""
     access.require_project_maker(actor)
     project = Project(name=name)
     project.clean_fields()
@@ -143,12 +139,7 @@ def _keep_an_owner(project: Project, membership: Membership) -> None:
 
 def _new_person(username: str, email: str, password: str | None) -> User:
     person = User(username=username, email=email)
-    problems: dict[str, list[str]] = {}
-    try:
-        if password is not None:
-            validate_password(password, person)
-    except ValidationError as error:
-        problems["password"] = error.messages
+    problems = password_problems(password, person) if password is not None else {}
     person.set_password(password)  # None is a password that nobody can type
     try:
         person.full_clean(exclude=["password"])
@@ -172,10 +163,8 @@ def add_git_key(
     key = GitKey(
         project=project, kind=kind, place=values.place, user=values.user, host_keys=values.host_keys, created_by=actor
     )
-    try:
+    with refusing_without_key():
         key.locked = seal_text(git_key_place(project.pk, key.pk), values.secret)
-    except KeyProblem as error:
-        raise Refused("no-key", str(error)) from error
     with transaction.atomic():
         GitKey.objects.filter(project=project, kind=kind, place=values.place).delete()
         key.save()
@@ -185,8 +174,7 @@ def add_git_key(
 def delete_git_key(*, actor: User, project: Project, key_id: str) -> None:
     """Forget a key; runs that were made with it stay as they are."""
     access.require(actor, project, access.Permission.GIT_KEYS_MANAGE)
-    found, _ = GitKey.objects.filter(project=project, pk=key_id).delete()
-    if not found:
+    if not GitKey.objects.filter(project=project, pk=key_id).delete()[0]:
         raise access.NotFound("There is no such Git key.")
 
 
@@ -205,10 +193,8 @@ def set_secret(*, actor: User, name: str, value: str, project: Project | None = 
         raise ValidationError(problems)
     if store.secrets_of(owner).count() >= MOST_SECRETS:
         raise Refused("too-many", f"There are {MOST_SECRETS} secrets already; delete some that nobody uses.")
-    try:
+    with refusing_without_key():
         secret = store.keep(owner=owner, name=name, value=value, by=actor)
-    except KeyProblem as error:
-        raise Refused("no-key", str(error)) from error
     describe(object=f"secret {name}", after={f"secret {name}": {"version": secret.version}}, before={})
     return secret
 
@@ -225,10 +211,8 @@ def rotate_secrets_key(*, actor: User) -> store.Rotation:
     """Wrap all secrets with a new key. For administrators. Raises Forbidden, and Refused where the key is missing."""
     if not access.is_administrator(actor):
         raise access.Forbidden("Only an administrator may change the key of secrets.")
-    try:
+    with refusing_without_key():
         return store.rotate_key()
-    except KeyProblem as error:
-        raise Refused("no-key", str(error)) from error
 
 
 def _owner(actor: User, project: Project | None) -> Project | User:

@@ -84,26 +84,31 @@ def set_password(*, actor: User, password: str, current: str = "") -> None:
 
     Links that were made before and not used open nothing any more. Tokens stay: revoke_tokens() is for whoever wants.
     """
-    problems: dict[str, list[str]] = {}
     if keepers := keepers_of(actor):
         sentence = f"{min(keepers.values())} keeps your account: you sign in there, without a password here."
         raise Refused("kept-by-provider", sentence)
     if actor.is_service or actor.token is not None:
         raise Forbidden("A password is set in a session of one's own.")
+    problems = {}
     if not actor.has_usable_password():
         require_presence(actor)
     elif words := _why_not_current(actor, current):
         problems["current"] = [words]
-    try:
-        validate_password(password, actor)
-    except ValidationError as error:
-        problems["password"] = error.messages
-    if problems:
+    if problems := problems | password_problems(password, actor):
         raise ValidationError(problems)
     actor.set_password(password)
     with transaction.atomic():
         actor.save(update_fields=["password"])
         SignInLink.objects.filter(user=actor, used_at=None).delete()
+
+
+def password_problems(password: str, user: User) -> dict[str, list[str]]:
+    """Return why the password is not accepted, by field."""
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        return {"password": error.messages}
+    return {}
 
 
 def keepers_of(user: User) -> dict[str, str]:

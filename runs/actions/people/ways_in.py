@@ -4,7 +4,7 @@ are made here, too."""
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 from allauth.mfa.models import Authenticator
@@ -21,6 +21,7 @@ from runs.models import (
     Invitation,
     JoinToken,
     Membership,
+    NoticeRule,
     Project,
     ProvisioningToken,
     Role,
@@ -96,23 +97,22 @@ WAYS_IN = (
     Way(BrowserSession, "user", lambda user: end_rows(list(user.browser_sessions.all()))),
     Way(Token, "user", lambda user: end_tokens(user.tokens.all())),
     Way(SignInLink, "user", lambda user: user.sign_in_links.filter(used_at=None).delete()),
-    Way(Invitation, "created_by", lambda user: Invitation.objects.filter(created_by=user, accepted_at=None).delete()),
-    Way(
-        JoinToken,
-        "created_by",
-        lambda user: JoinToken.objects.filter(created_by=user, used_at=None, placement=None).delete(),
-    ),
-    Way(
-        ProvisioningToken,
-        "created_by",
-        lambda user: ProvisioningToken.objects.filter(created_by=user, revoked_at=None).update(
-            revoked_at=timezone.now()
-        ),
-    ),
-    Way(SharedLink, "created_by", lambda user: user.shared_links.update(revoked_at=timezone.now())),
+    Way(Invitation, "created_by", lambda user: _made(Invitation, user).filter(accepted_at=None).delete()),
+    Way(JoinToken, "created_by", lambda user: _made(JoinToken, user).filter(used_at=None, placement=None).delete()),
+    Way(ProvisioningToken, "created_by", lambda user: _revoke(_made(ProvisioningToken, user))),
+    Way(SharedLink, "created_by", lambda user: _revoke(user.shared_links.all())),
+    Way(NoticeRule, "owner", lambda user: user.notice_rules.all().delete(), is_who_they_are=True),
     Way(Identity, "user", lambda user: user.identities.all().delete(), is_who_they_are=True),
     Way(Authenticator, "user", lambda user: Authenticator.objects.filter(user=user).delete(), is_who_they_are=True),
 )
+
+
+def _made(model: type[Model], user: User) -> QuerySet[Any]:
+    return model._default_manager.filter(created_by=user)
+
+
+def _revoke(rows: QuerySet[Any]) -> None:
+    rows.filter(revoked_at=None).update(revoked_at=timezone.now())
 
 
 @access.with_rights_held
@@ -225,20 +225,23 @@ def may_revoke(actor: User, token: Token) -> bool:
 def revoke_tokens(*, actor: User, user: User) -> int:
     """Revoke all tokens of a person, and what they made: one's own, and as an administrator anybody's. Return how many
     there were."""
-    tokens = live_tokens(tokens_of(actor, user))
-    if user == actor:
-        access.require_account(actor, access.Permission.ACCOUNT_MANAGE)
+    tokens = live_tokens(tokens_of(actor, user, access.Permission.ACCOUNT_MANAGE))
     log.info("token.all_revoked", user=user.pk, actor=actor.pk)
     return end_tokens(tokens)
 
 
-def tokens_of(actor: User, user: User) -> QuerySet[Token]:
-    """Return the tokens of a person for whoever may see and revoke them. Raises Forbidden."""
-    if user != actor and not access.is_administrator(actor):
-        raise access.Forbidden("Only an administrator may see or revoke the tokens of others.")
-    if user == actor:
-        access.require_account(actor, access.Permission.ACCOUNT_READ)
+def tokens_of(actor: User, user: User, wanted: access.Permission = access.Permission.ACCOUNT_READ) -> QuerySet[Token]:
+    """Return the tokens of a person for whoever may see, or revoke, them. Raises Forbidden."""
+    require_over_person(actor, user, wanted, "see or revoke the tokens of others")
     return Token.objects.filter(user=user)
+
+
+def require_over_person(actor: User, person: User, wanted: access.Permission, what: str) -> None:
+    """Raise Forbidden for who is neither the person, with what is ``wanted``, nor an administrator."""
+    if person == actor:
+        access.require_account(actor, wanted)
+    elif not access.is_administrator(actor):
+        raise access.Forbidden(f"Only an administrator may {what}.")
 
 
 def live_tokens(tokens: QuerySet[Token]) -> QuerySet[Token]:

@@ -216,8 +216,8 @@ def give_roles(provider: Provider, name: str) -> None:
         project = Project.objects.filter(name=one.project).first()
         if project is None or one.role not in Role.values:
             log.warning("sign_in.no_such_role", provider=provider.id, project=one.project, role=one.role)
-            continue
-        wanted[project.pk] = one.role
+        else:
+            wanted[project.pk] = one.role
     rows = GroupRole.objects.filter(group=found.group)
     (rows if settings else rows.exclude(origin="")).exclude(project__in=wanted).delete()
     for project_id, role in wanted.items():
@@ -229,10 +229,8 @@ def give_roles(provider: Provider, name: str) -> None:
 def reconcile_roles(providers: Collection[Provider]) -> None:
     """Let the roles that come from the settings file be those that it names now: once, as it is read at a start."""
     with transaction.atomic():
-        for group in ProvidedGroup.objects.all():
-            provider = next((one for one in providers if one.id == group.provider), None)
-            if provider is not None:
-                give_roles(provider, group.name)
-        known = [one.id for one in providers]
+        known = {one.id: one for one in providers}
+        for group in ProvidedGroup.objects.filter(provider__in=known):
+            give_roles(known[group.provider], group.name)
         GroupRole.objects.exclude(origin="").exclude(group__provided__provider__in=known).delete()
         void_handed_out()

@@ -1,8 +1,8 @@
 """Calls of this server to an identity provider besides the sign-in itself: whether a person may stay signed in."""
 
 import time
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import httpx
 import structlog
@@ -33,8 +33,7 @@ class TokenVerdict(Enum):
     UNKNOWN = "unknown"  # the provider is out of reach, or refuses this site as a whole
 
 
-@dataclass(frozen=True)
-class ProviderAnswer:
+class ProviderAnswer(NamedTuple):
     verdict: TokenVerdict
     reason: str = ""
     tokens: ProviderTokens | None = None  # new ones

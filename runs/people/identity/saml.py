@@ -8,10 +8,9 @@ inside of what is signed. The library is an extra; it is imported where a provid
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from runs.people.identity.providers import Claims, Provider, claims_of
@@ -54,8 +53,7 @@ class BadAssertion(ValueError):
         super().__init__(f"The answer of the provider is not accepted: {why}.")
 
 
-@dataclass(frozen=True)
-class Assertion:
+class Assertion(NamedTuple):
     """Content of a genuine answer."""
 
     claims: Claims

@@ -164,6 +164,8 @@ def parse_filter(text: str, known: frozenset[str]) -> Comparison | None:
 SELECTED = re.compile(r'members\[\s*value\s+eq\s+"(?P<value>[^"]{1,255})"\s*\]', re.IGNORECASE)
 OF_PRIMARY_EMAIL = re.compile(r"emails\[\s*(?:type|primary)\s+eq\s+[^\]]{1,40}\]\.value", re.IGNORECASE)
 OPS = ("add", "replace", "remove")
+TEXT_FIELDS = {"username": "user_name", "externalid": "external_id", "name.givenname": "given_name",
+               "name.familyname": "family_name"}  # fmt: skip
 
 
 def patched_user(user: UserIn, operations: list[Operation]) -> UserIn:
@@ -174,13 +176,9 @@ def patched_user(user: UserIn, operations: list[Operation]) -> UserIn:
         match path:
             case "active":
                 changes["active"] = _truth(value) if op != "remove" else False
-            case "username" | "externalid":
-                field = {"username": "user_name", "externalid": "external_id"}[path]
-                changes[field] = "" if op == "remove" else _text(path, value)
-            case "name.givenname" | "name.familyname":
-                name[{"name.givenname": "given_name", "name.familyname": "family_name"}[path]] = (
-                    "" if op == "remove" else _text(path, value)
-                )
+            case "username" | "externalid" | "name.givenname" | "name.familyname":
+                into = name if path.startswith("name.") else changes
+                into[TEXT_FIELDS[path]] = "" if op == "remove" else _text(path, value)
             case "name" if isinstance(value, dict):
                 name |= msgspec.structs.asdict(_typed(value, PersonName))
             case "emails":

@@ -17,7 +17,7 @@ from trainyard.contract.base import JsonObject
 from trainyard.spec.sweeps import Dimension, ordered
 from trainyard.spec.sweeps.models import Sampler
 from trainyard.spec.sweeps.population import CHANGEABLE_PATHS
-from trainyard.spec.sweeps.space import filled, unit_of, value_at
+from trainyard.spec.sweeps.space import point_at, unit_of, value_at
 
 # Explore: other values of the hyperparameters that may change in mid-training (Jaderberg et al. 2017, section 4.2).
 
@@ -59,11 +59,6 @@ def fitted(dimension: Dimension, value: float) -> Any:
     if dimension.whole:
         return min(max(round(value), int(low)), int(high))
     return value if step is None else float(f"{value:.12g}")
-
-
-def anew(space: "Space", rng: np.random.Generator) -> JsonObject:
-    units = dict(zip(ordered(space), rng.random(len(space)).tolist(), strict=True))
-    return filled(space, lambda path, dimension: value_at(dimension, units[path]))
 
 
 # PB2: explore by a Gaussian process bandit (Parker-Holder et al. 2020, algorithm 1).
@@ -255,7 +250,8 @@ def _replaced(population: Population, member: Member, made: Sequence[Successor])
         best, _ = quantiles(at_boundary(others, step), population.settings.quantile)
         if successor := _successor(population, best, made, step=step, rng=population.rng(member, step)):
             return MemberVerdict(member.number, step, successor)
-    parameters = anew(population.space, population.rng(member, 0))
+    space = population.space
+    parameters = point_at(space, population.rng(member, 0).random(len(space)).tolist())
     return MemberVerdict(member.number, member.judged, Successor(None, None, parameters))
 
 

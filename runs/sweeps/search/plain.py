@@ -8,8 +8,8 @@ import numpy as np
 
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import TrialState
-from trainyard.spec.sweeps import SweepSpec, nth_of_grid, ordered
-from trainyard.spec.sweeps.space import filled, value_at
+from trainyard.spec.sweeps import SweepSpec, nth_of_grid
+from trainyard.spec.sweeps.space import point_at
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,7 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67
 
 def random(question: SamplerQuestion) -> Suggestion:
     space = question.spec.space
-    units = dict(zip(ordered(space), question.rng().random(len(space)).tolist(), strict=True))
-    return Suggestion(filled(space, lambda path, dimension: value_at(dimension, units[path])))
+    return Suggestion(point_at(space, question.rng().random(len(space)).tolist()))
 
 
 def first_members(question: SamplerQuestion) -> Suggestion | None:
@@ -74,8 +73,7 @@ def quasi_random(question: SamplerQuestion) -> Suggestion:
     units = question.rng().random(len(space)).tolist()
     for index, base in enumerate(PRIMES[: len(space)]):
         units[index] = _halton(question.place, base, seed)
-    by_path = dict(zip(ordered(space), units, strict=True))
-    return Suggestion(filled(space, lambda path, dimension: value_at(dimension, by_path[path])))
+    return Suggestion(point_at(space, units))
 
 
 def _halton(index: int, base: int, seed: int) -> float:

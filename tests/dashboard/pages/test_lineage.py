@@ -34,11 +34,11 @@ def test_a_trial_stands_below_its_parent_and_begins_where_the_parent_was() -> No
     assert [one.number for one in found.lanes] == [0, 3, 2, 1], "no line crosses a bar"
     late = found.lanes[1]
     assert (late.x, late.width, late.anchor, late.url) == ("50.00%", "50.00%", "end", "/runs/run-3/")
-    assert late.link is not None and (late.link.top, late.link.bottom) == (found.lanes[0].bar_y, late.bar_y)
+    assert late.parent_y == found.lanes[0].bar_y
     assert late.words == (
         "Trial 3 goes on from trial 0, steps 50 to 100, complete, value 1, learning_rate 0.010 → 0.030"
     )
-    assert found.lanes[0].link is None and found.lanes[3].colour == "grey"
+    assert found.lanes[0].parent_y is None and found.lanes[3].colour == "grey"
 
 
 def test_what_led_to_the_best_trial_is_marked_and_has_its_steps_and_changes() -> None:

@@ -14,6 +14,7 @@ from runs.models import Cluster, HeldSlot, JoinToken, Node
 from runs.rights.access import Forbidden
 from tests.cast import Cast, make_attempt, make_node, make_run
 from trainyard.contract.base import convert
+from trainyard.contract.limits import MAX_SLOTS
 from trainyard.contract.machines import Cpu, Inventory
 
 
@@ -157,10 +158,10 @@ def test_the_servers_machine_stays_in_its_cluster_whatever_became_of_both(cast: 
         actions.cluster_of_this_machine(actor=cast.mate, node="local-1")
 
 
-@pytest.mark.parametrize("slots", [0, -1, actions.MAX_SLOTS + 1])
+@pytest.mark.parametrize("slots", [0, -1, MAX_SLOTS + 1])
 def test_a_number_of_slots_that_no_node_has_is_refused(cast: Cast, slots: int) -> None:
     node = make_node(cast.cluster)
-    with pytest.raises(ValidationError, match=f"from 1 to {actions.MAX_SLOTS}; {slots} is not"):
+    with pytest.raises(ValidationError, match=f"from 1 to {MAX_SLOTS}; {slots} is not"):
         actions.set_slots(actor=cast.owner, node=node, slots=slots)
     assert Node.objects.get().slots == 2
 

@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from runs import actions
 from runs.actions.people.ways_in import WAYS_IN, disable, end_ways_in
-from runs.models import BrowserSession, Identity, Invitation, JoinToken, ProvisioningToken, Role, User
+from runs.models import BrowserSession, Identity, Invitation, JoinToken, NoticeRule, ProvisioningToken, Role, User
+from runs.models.notices import Where
 from runs.people.identity.people import person_of
 from runs.people.identity.providers import Claims, Provider, SignInSettings
 from runs.people.identity.sessions import begin_session
@@ -98,6 +99,7 @@ def person(cast: Cast, corp: Provider) -> User:
     actions.share(actor=user, name=f"run/{make_run(cast).pk}")
     create_provisioning_token(actor=user, provider=corp)
     Identity.objects.create(user=user, provider="corp", subject="7")
+    NoticeRule.objects.create(owner=user, where=Where.EMAIL)
     Authenticator.objects.create(user=user, type=Authenticator.Type.TOTP, data={"secret": "s"})
     return user
 
@@ -117,7 +119,7 @@ def left(user: User) -> set[str]:
 def test_whoever_is_disabled_keeps_what_says_who_they_are_and_nothing_that_opens(person: User) -> None:
     assert left(person) == {way.model.__name__ for way in WAYS_IN}
     disable(person)
-    assert left(person) == {"Identity", "Authenticator"} and not person.has_usable_password()
+    assert left(person) == {"Identity", "Authenticator", "NoticeRule"} and not person.has_usable_password()
 
 
 def test_an_account_that_is_handed_over_keeps_nothing(person: User) -> None:
@@ -166,7 +168,7 @@ def test_each_way_of_taking_a_person_out_ends_all_that_they_could_come_in_by(
         assert Client().delete(f"/scim/v2/Users/{key}", headers=headers).status_code == 204
     else:
         actions.erase_person(actor=root, user=person, confirm="ann")
-    assert left(person) <= {"Identity", "Authenticator"}
+    assert left(person) <= {"Identity", "Authenticator", "NoticeRule"}
     assert (
         not Invitation.objects.exists()
         and not JoinToken.objects.exists()
@@ -183,7 +185,7 @@ def test_nobody_has_their_old_tokens_and_sessions_again_who_is_enabled_again(per
     form = {"username": "ann", "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00", "is_active": "on"}
     page = reverse("admin:runs_user_change", args=(person.pk,))
     assert client.post(page, form).status_code == 302
-    assert User.objects.get(pk=person.pk).is_active and left(person) == {"Identity", "Authenticator"}
+    assert User.objects.get(pk=person.pk).is_active and left(person) == {"Identity", "Authenticator", "NoticeRule"}
 
 
 def test_a_scim_token_opens_nothing_once_its_maker_is_no_administrator(person: User, corp: Provider) -> None:

@@ -157,3 +157,9 @@ def filled(space: Mapping[str, Dimension], choose: Callable[[str, Dimension], An
         if active(space[path], parameters):
             parameters[path] = choose(path, space[path])
     return parameters
+
+
+def point_at(space: Mapping[str, Dimension], units: Sequence[float]) -> JsonObject:
+    """Return the parameters that lie there in their ranges, by numbers from 0 to 1 in the order of the space."""
+    by_path = dict(zip(ordered(space), units, strict=True))
+    return filled(space, lambda path, dimension: value_at(dimension, by_path[path]))

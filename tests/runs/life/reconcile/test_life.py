@@ -14,6 +14,7 @@ from runs.values.status import Status
 from tests.cast import make_attempt, spec
 from tests.runs.life.reconcile.conftest import Yard
 from tests.voices import rank
+from trainyard.contract.limits import MAX_SLOTS
 
 
 def test_a_run_goes_from_the_queue_to_its_success(yard: Yard) -> None:
@@ -318,8 +319,8 @@ def test_a_node_that_is_started_with_another_number_of_slots_has_it(yard: Yard) 
     for too_many in (9999, 2**63):
         voice.asked = {"slots": too_many}
         assert slots() == 3, "no number of slots: it is refused by name, and what was stays"
-    voice.asked = {"slots": actions.MAX_SLOTS}
-    assert slots() == actions.MAX_SLOTS
+    voice.asked = {"slots": MAX_SLOTS}
+    assert slots() == MAX_SLOTS
     voice.asked = {}
     assert slots() == 2, "started with no number again, it has what its machine is made for"
     HeldSlot.objects.filter(node__name="node-a").update(index=6)
