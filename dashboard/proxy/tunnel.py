@@ -10,12 +10,12 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from redis.exceptions import RedisError
 
-from dashboard.http.credentials import Credential, users_of
-from dashboard.sockets.admission import UNAVAILABLE, AdmissionQuestion, admission
-from dashboard.sockets.session_socket import NodeSilent, SessionLink, conclude, concluding
+from dashboard.http.credentials import Credential, user_of
+from dashboard.sockets.admission import UNAVAILABLE, UNKNOWN_USER, AdmissionQuestion, admission
+from dashboard.sockets.session_socket import NodeSilent, SessionLink, leave, why_refused
 from runs.interactive import opening
 from runs.interactive.app_tickets import AppPass
-from runs.rights.access import Sight, why_not_enter
+from runs.rights.access import Sight
 from runs.values.refused import Refused
 from trainyard.contract.base import decode
 from trainyard.contract.sessions import FRAME_BYTES, KEEP_EVERY_S, WINDOW_BYTES, FrameKind, SessionEnd, SessionWish
@@ -36,12 +36,16 @@ LOST_RIGHT = "You may not open this run's apps any more."
 _open: Counter[int] = Counter()  # tunnels by person
 
 
-class TunnelClosed(Exception):
-    """The way to the app is closed. ``status`` answers a request that comes now."""
+class NotPassedOn(Exception):
+    """``status`` answers the request."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status, self.sentence = status, sentence
+
+
+class TunnelClosed(NotPassedOn):
+    """The way to the app is closed."""
 
 
 class Channel:
@@ -134,7 +138,7 @@ class Tunnel:
         await self._link.send(FrameKind.KEEP)
 
     def _opened(self, address: str) -> opening.OpenSession:
-        user = users_of([self.question.credential]).get(self.question.credential)
+        user = user_of(self.question.credential)
         if user is None or user.pk != self.granted.user:
             raise TunnelClosed(401, "You are signed out.")
         wish = SessionWish(rank=self.granted.rank, port=self.granted.port, wait_s=self._wait_s)
@@ -143,11 +147,9 @@ class Tunnel:
     async def _refusal(self, code: int) -> TunnelClosed:
         if code == UNAVAILABLE:
             return TunnelClosed(503, "The server cannot say now who may do what. Try again soon.")
-        return TunnelClosed(403, await database_sync_to_async(self._why_not)() or LOST_RIGHT)
-
-    def _why_not(self) -> str:
-        user = users_of([self.question.credential]).get(self.question.credential)
-        return why_not_enter(user, self.granted.run) if user is not None else "You are signed out."
+        if code == UNKNOWN_USER:
+            return TunnelClosed(403, "You are signed out.")
+        return TunnelClosed(403, await why_refused(self.question.credential, self.granted.run) or LOST_RIGHT)
 
     # Connections
 
@@ -297,10 +299,7 @@ class Tunnel:
             if task is not current:
                 task.cancel()
         if self._link is not None:
-            work = self._link.close() if self._is_recorded else conclude(self._link, may_return=False)
-            task = asyncio.create_task(work)
-            concluding.add(task)
-            task.add_done_callback(concluding.discard)
+            leave(self._link, is_recorded=self._is_recorded, may_return=False)
 
     def close(self, sentence: str) -> None:
         self._finish(TunnelClosed(502, sentence))

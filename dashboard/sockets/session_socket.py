@@ -19,7 +19,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from redis.exceptions import RedisError
 
-from dashboard.http.credentials import credential_of, users_of
+from dashboard.http.credentials import Credential, credential_of, user_of
 from dashboard.sockets.admission import FORBIDDEN, NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, AdmissionQuestion, admission
 from runs.interactive import opening
 from runs.models import User
@@ -135,14 +135,8 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
 
     async def refuse(self, code: int) -> None:
         """Close a socket that is not admitted, with the reason where its person sees the run."""
-        sentence = SENTENCES[code]
-        if code == FORBIDDEN:
-            sentence = await database_sync_to_async(self._why_not)() or sentence
-        await self.finish(code, SessionEnd(code="forbidden", sentence=sentence))
-
-    def _why_not(self) -> str:
-        user = users_of([self.question.credential]).get(self.question.credential)
-        return why_not_enter(user, self.run_id) if user is not None else ""
+        why = await why_refused(self.question.credential, self.run_id) if code == FORBIDDEN else ""
+        await self.finish(code, SessionEnd(code="forbidden", sentence=why or SENTENCES[code]))
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self.is_over:
@@ -162,8 +156,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
 
     async def begin(self, wish: SessionWish) -> None:
         """Begin the session, or go on with one. Raises what the actions raise."""
-        users = await database_sync_to_async(users_of)([self.question.credential])
-        user = users.get(self.question.credential)
+        user = await database_sync_to_async(user_of)(self.question.credential)
         if user is None:
             await self.finish(UNKNOWN_USER, SessionEnd(code="signed-out", sentence=SENTENCES[UNKNOWN_USER]))
             return
@@ -281,12 +274,25 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
             task.cancel()
         if self.user is not None:
             _open[self.user.pk] -= 1
-        if self.link is not None and self.is_recorded:
-            await self.link.close()
-        elif self.link is not None:
-            task = asyncio.create_task(conclude(self.link, may_return=self.may_return and self.link.record.terminal))
-            concluding.add(task)
-            task.add_done_callback(concluding.discard)
+        if self.link is not None:
+            may_return = self.may_return and self.link.record.terminal
+            leave(self.link, is_recorded=self.is_recorded, may_return=may_return)
+
+
+async def why_refused(credential: Credential, run_id: str) -> str:
+    """Return why the person may not enter the run, as a sentence."""
+
+    def ask() -> str:
+        user = user_of(credential)
+        return why_not_enter(user, run_id) if user is not None else ""
+
+    return str(await database_sync_to_async(ask)())
+
+
+def leave(link: SessionLink, *, is_recorded: bool, may_return: bool) -> None:
+    task = asyncio.create_task(link.close() if is_recorded else conclude(link, may_return=may_return))
+    concluding.add(task)
+    task.add_done_callback(concluding.discard)
 
 
 async def conclude(link: SessionLink, *, may_return: bool) -> None:
