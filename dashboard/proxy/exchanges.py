@@ -28,8 +28,6 @@ class NotAnswered(Exception):
 
 
 class TooLarge(NotPassedOn):
-    """The request's body is larger than what passes."""
-
     def __init__(self) -> None:
         super().__init__(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
 

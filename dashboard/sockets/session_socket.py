@@ -7,7 +7,7 @@ carries; those of the node have their number, eight bytes, behind the kind. How 
 import asyncio
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import redis.asyncio
@@ -173,7 +173,14 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
         record = self.link.record
         started = {"session": record.session, "node": record.node_name, "rank": record.rank}
         await self.send(text_data=encode({"type": "started", **started}))
-        self.tasks = [asyncio.create_task(work) for work in (self.forward(self.link, wish.since), self.keep(self.link))]
+        works = (self.forward(self.link, wish.since), self.keep(self.link))
+        self.tasks = [asyncio.create_task(self.guarded(work)) for work in works]
+
+    async def guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # Valkey is away, or a frame of the node's is none: the socket closes and says so
+            await self.broken(error)
 
     def _opened(self, user: User, wish: SessionWish) -> opening.OpenSession:
         if wish.session:
@@ -193,36 +200,27 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
 
     async def forward(self, link: SessionLink, since: int) -> None:
         """Send the person what the node sends, no faster than they read."""
-        try:
-            async for frame in link.frames(since):
-                if frame.kind == FrameKind.ENDED:
-                    end = decode(frame.payload, SessionEnd)
-                    await self.record_end(link, end)
-                    return
-                if self.is_over:  # its end has not reached the person yet, who may have lost the right to all this
-                    return
-                try:
-                    await self.send(bytes_data=bytes((frame.kind,)) + NUMBER.pack(frame.number) + frame.payload)
-                except OSError:  # the person has gone, and disconnect() is on its way
-                    return
-        except Exception as error:  # Valkey is away, or a frame of the node's is none: the socket closes and says so
-            await self.broken(error)
+        async for frame in link.frames(since):
+            if frame.kind == FrameKind.ENDED:
+                await self.record_end(link, decode(frame.payload, SessionEnd))
+                return
+            if self.is_over:  # its end has not reached the person yet, who may have lost the right to all this
+                return
+            try:
+                await self.send(bytes_data=bytes((frame.kind,)) + NUMBER.pack(frame.number) + frame.payload)
+            except OSError:  # the person has gone, and disconnect() is on its way
+                return
 
     async def keep(self, link: SessionLink) -> None:
-        """Keep the session alive while its person is here, and its attempt."""
-        try:
-            while True:
-                await asyncio.sleep(KEEP_EVERY_S / 2)
-                if not await database_sync_to_async(opening.keep)(link.record, link.link):
-                    await self.finish(OVER, SessionEnd(code="went-on", sentence=WENT_ON))
-                    return
-                if sentence := await database_sync_to_async(opening.ended_sentence)(link.record):
-                    end = SessionEnd(code="attempt-ended", sentence=sentence)
-                    await self.record_end(link, end)
-                    return
-                await link.send(FrameKind.KEEP)
-        except (RedisError, OSError, NodeSilent) as error:
-            await self.broken(error)
+        while True:
+            await asyncio.sleep(KEEP_EVERY_S / 2)
+            if not await database_sync_to_async(opening.keep)(link.record, link.link):
+                await self.finish(OVER, SessionEnd(code="went-on", sentence=WENT_ON))
+                return
+            if sentence := await database_sync_to_async(opening.ended_sentence)(link.record):
+                await self.record_end(link, SessionEnd(code="attempt-ended", sentence=sentence))
+                return
+            await link.send(FrameKind.KEEP)
 
     async def record_end(self, link: SessionLink, end: SessionEnd) -> None:
         self.is_recorded = True
@@ -230,7 +228,6 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
         await self.finish(OVER, end)
 
     async def broken(self, error: Exception) -> None:
-        """End a session whose frames do not pass any more."""
         log.warning("session.broken", error=str(error) or type(error).__name__)
         name = self.link.record.node_name if self.link is not None else "the run"
         words = f"Node {name} does not answer: the session has ended. Its command ends there within {ABANDONED_S:g} s."
@@ -251,7 +248,6 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
             self.ending = asyncio.create_task(self.finish(code, end))
 
     async def finish(self, code: int, end: SessionEnd) -> None:
-        """Report the end to the person, and close."""
         if self.is_over:
             return
         self.is_over = True

@@ -74,14 +74,6 @@ def field(
     return render_to_string("components/_field.html", context)
 
 
-@register.simple_block_tag(end_name="endpassword_field")
-def password_field(
-    content: str, name: str, label: str, problem: str | None = "", autocomplete: str = "current-password"
-) -> SafeString:
-    """A field for a password, which must be filled in."""
-    return field(content, name, label, problem=problem, type="password", autocomplete=autocomplete, required=True)
-
-
 def _one_line(content: str) -> SafeString:
     """Return what the template's engine made of the content, which is escaped already, without its line breaks."""
     return mark_safe(" ".join(content.split()))

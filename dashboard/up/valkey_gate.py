@@ -68,7 +68,6 @@ def protocol(target: Path) -> asyncio.StreamReaderProtocol:
 
 
 async def serve(listener: socket.socket, certificate: ServerCertificate, target: Path) -> None:
-    """Serve until SIGTERM."""
     over = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
     gate = TlsListener(listener, certificate, partial(protocol, target), REFUSAL)
