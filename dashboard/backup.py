@@ -44,6 +44,7 @@ from trainyard.spooling.plain_files import write_private
 
 MAGIC = b"\x89TYBAK1\n"
 ENVELOPE = struct.Struct("<8sB32s")
+CONTEXT = "backup|"
 PASSPHRASE, PUBLIC_KEY = 1, 2
 MIN_PASSPHRASE = 12  # bytes
 MAKE_KEY = "openssl genpkey -algorithm X25519 -out backup.key; openssl pkey -in backup.key -pubout -out backup.pub"
@@ -62,7 +63,7 @@ class EncryptedWriter:
     def __init__(self, file: BinaryIO, opener: Opener) -> None:
         kind, of_key, key = _new_key(opener)
         envelope = ENVELOPE.pack(MAGIC, kind, of_key)
-        self._encryptor = Encryptor(Keyring(1, {1: key}), _context(envelope))
+        self._encryptor = Encryptor(Keyring(1, {1: key}), CONTEXT + envelope.hex())
         self._file, self._waiting = file, bytearray()
         file.write(envelope + self._encryptor.header)
 
@@ -86,7 +87,7 @@ class DecryptedReader:
         if len(envelope) < ENVELOPE.size:
             raise CannotStart("the backup was cut off.")
         _, kind, of_key = ENVELOPE.unpack(envelope)
-        self._opened = DecryptedFile(file, Keyring(1, {1: _key_of(kind, of_key, opener)}), _context(envelope))
+        self._opened = DecryptedFile(file, Keyring(1, {1: _key_of(kind, of_key, opener)}), CONTEXT + envelope.hex())
         self._at = 0
 
     def read(self, size: int) -> bytes:
@@ -95,22 +96,15 @@ class DecryptedReader:
         return data
 
 
-def is_encrypted(file: BinaryIO) -> bool:
-    start = file.read(len(MAGIC))
-    file.seek(0)
-    return start == MAGIC
-
-
 def _new_key(opener: Opener) -> tuple[int, bytes, bytes]:
     """Return how the key is made, the bytes for that, and the key."""
     if opener.passphrase is not None:
         salt = os.urandom(32)
         return PASSPHRASE, salt, _from_passphrase(opener.passphrase, salt)
     assert opener.key is not None
-    try:
+    theirs: Any = None
+    with contextlib.suppress(ValueError):
         theirs = load_pem_public_key(opener.key.read_bytes())
-    except ValueError:
-        theirs = None
     if not isinstance(theirs, X25519PublicKey):
         raise CannotStart(f"{opener.key} is no public key of X25519 in PEM. Make one with: {MAKE_KEY}")
     ours = X25519PrivateKey.generate()
@@ -127,10 +121,9 @@ def _key_of(kind: int, of_key: bytes, opener: Opener) -> bytes:
         raise CannotStart("the backup is of a newer version.")
     if opener.key is None:
         raise CannotStart("the backup is encrypted to a public key: name the private key's file with --key.")
-    try:
+    ours: Any = None
+    with contextlib.suppress(ValueError, TypeError):
         ours = load_pem_private_key(opener.key.read_bytes(), None)
-    except (ValueError, TypeError):
-        ours = None
     if not isinstance(ours, X25519PrivateKey):
         raise CannotStart(f"{opener.key} is no private key of X25519 in PEM without a password.")
     return _from_exchange(ours, X25519PublicKey.from_public_bytes(of_key), of_key, ours.public_key().public_bytes_raw())
@@ -146,10 +139,6 @@ def _from_passphrase(path: Path, salt: bytes) -> bytes:
 def _from_exchange(ours: X25519PrivateKey, theirs: X25519PublicKey, of_file: bytes, of_person: bytes) -> bytes:
     kdf = HKDF(SHA256(), KEY_BYTES, salt=of_file + of_person, info=b"trainyard backup")
     return kdf.derive(ours.exchange(theirs))
-
-
-def _context(envelope: bytes) -> str:
-    return f"backup|{envelope.hex()}"
 
 
 PRODUCT, METRICS, POSTGRESQL = "trainyard.sqlite3", "metrics.sqlite3", "postgresql.dump"
@@ -205,8 +194,9 @@ def back_up(home: Path, target: Path, opener: Opener = NOBODY) -> int:
                 add_file(archive, home / name, name)
             add_text(archive, RESTORE_MARKER, json.dumps(about))
             add_file(archive, erasures_path(home), ERASURES)
-            for name in FOLDERS:
-                add_folder(archive, home, home / name)
+            for path in (path for name in FOLDERS for path in sorted((home / name).rglob("*"))):
+                if path.is_file() and not path.is_symlink():
+                    add_file(archive, path, str(path.relative_to(home)))
             if not _url():
                 add_database(archive, home / METRICS, Path(folder))
             add_text(archive, END, json.dumps({"sha256": archive.__dict__["digest"].hexdigest()}))
@@ -286,20 +276,13 @@ def add_text(archive: Archive, name: str, text: str) -> None:
 
 
 def add_file(archive: Archive, path: Path, name: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError):  # it may go away meanwhile: its run was deleted
         archive.add(path, arcname=name, recursive=False)
 
 
 def erasures_path(home: Path) -> Path:
     """Return the list of people who were erased: beside everything else, or where the settings say."""
     return Path(os.environ.get("ERASURES_FILE") or home / ERASURES)
-
-
-def add_folder(archive: Archive, home: Path, folder: Path) -> None:
-    """Add the files below ``folder``. One that goes away meanwhile is left out: its run was deleted."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            add_file(archive, path, str(path.relative_to(home)))
 
 
 if __name__ == "__main__":

@@ -27,13 +27,15 @@ app.autodiscover_tasks()
 
 @signals.celeryd_init.connect
 def guard(conf: Any, **_: Any) -> None:
-    """Let the worker have nothing but hints that the server itself sealed. What is dropped, `/health` counts."""
+    """Let the worker have nothing but hints that the server itself sealed. What is dropped, `/health` counts. Stop when
+    the parent under `up` is gone."""
     from runs import tasks  # Django is ready by now
     from runs.engines import control_hints
     from runs.presenting.server_state import count_dropped
 
     gate = MessageGate(tasks.TASKS, control_hints.is_ours, count_dropped)
     conf.broker_transport_options = {**conf.broker_transport_options, "gate": gate}
+    lifeline.watch()
 
 
 @signals.worker_shutdown.connect
@@ -61,14 +63,6 @@ class ThreadStep(bootsteps.StartStopStep):
             self.thread.stop()
 
 
-class Lifeline(bootsteps.Step):
-    """Stop when the parent under `up` is gone."""
-
-    def __init__(self, parent: Any, **options: Any) -> None:
-        super().__init__(parent, **options)
-        lifeline.watch()
-
-
 THREADS = {
     "Ticks": "runs.life.reconcile.clock.tick_clock",
     "Watch": "runs.life.watching.clock.watch_clock",  # looks at what live runs log
@@ -82,4 +76,4 @@ THREADS = {
     "AuditToCollector": "runs.rights.audit.otlp.otlp_clock",  # sends rows of the audit, where AUDIT_OTLP is set
 }
 STEPS = [type(name, (ThreadStep,), {"made_by": made_by}) for name, made_by in THREADS.items()]
-app.steps["worker"] |= {*STEPS, Lifeline}
+app.steps["worker"] |= set(STEPS)

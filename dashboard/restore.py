@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from dashboard import backup, postgres
-from dashboard.backup import NOBODY, DecryptedReader, Opener, erasures_path, is_encrypted
+from dashboard.backup import NOBODY, DecryptedReader, Opener, erasures_path
 from dashboard.home import RESTORE_MARKER, home_path
 from dashboard.up.checks import CannotStart
 from dashboard.up.database import erase_again, open_database, set_up_django
@@ -98,7 +98,7 @@ def restore(home: Path, archive: Path | None, erasures: Path | None, opener: Ope
 @contextlib.contextmanager
 def opened(archive: Path, opener: Opener) -> Iterator[tarfile.TarFile]:
     with archive.open("rb") as file:
-        reader = DecryptedReader(file, opener) if is_encrypted(file) else file
+        reader = DecryptedReader(file, opener) if file.peek().startswith(backup.MAGIC) else file
         with tarfile.open(fileobj=cast(BinaryIO, reader), mode="r|*") as tar:
             yield tar
 

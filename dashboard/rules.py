@@ -132,7 +132,6 @@ it was asked to inspect. A join token lets one machine in, once.
 
 
 def roles_document() -> str:
-    """Return docs/roles.md."""
     roles = "\n".join(f"- **{role.label}**: {words}." for role, words in MEANINGS.items())
     clusters = "; ".join(
         f"as {kind.label.lower()} they may {_listed(PERMISSIONS_ON_CLUSTERS[kind])}" for kind in ClusterRole.Kind
@@ -141,12 +140,10 @@ def roles_document() -> str:
 
 
 def permissions_table() -> str:
-    columns = [one for one in COLUMNS if one != Caller.ADMINISTRATOR]
+    columns = COLUMNS[:-1]  # the page says above the table that administrators may do all
     lines = ["| permission | may | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
     for permission in Permission:
-        having = holders(permission)
-        assert Caller.ADMINISTRATOR in having, "the page says so above the table"
-        marks = " | ".join("x" if caller in having else "" for caller in columns)
+        marks = " | ".join("x" if caller in holders(permission) else "" for caller in columns)
         lines.append(f"| `{permission}` | {permission.label} | {marks} |")
     return "\n".join(line.replace("  |", " |") for line in lines)
 

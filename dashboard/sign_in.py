@@ -2,11 +2,10 @@
 
 import argparse
 import sys
-import tomllib
 
 from dashboard.home import home_path
 from dashboard.up.checks import CannotStart
-from dashboard.up.database import CLIENT, open_database, owner, set_up_django, sign_in_url
+from dashboard.up.database import CLIENT, open_database, owner, set_up_django, sign_in_url, stored
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,15 +41,8 @@ def link_for(username: str | None, *, without_second_factor: bool = False) -> st
     if without_second_factor:
         second_factor.remove_all(user)
         record(Act(actor="the server's user", action="second-factor.remove", object=f"user {user.username}", result=OK))
-    return sign_in_url(served_url() or settings.PUBLIC_URL, user)
-
-
-def served_url() -> str:
-    """Return the URL that the last `up` of this home served."""
-    try:
-        return str(tomllib.loads((home_path() / CLIENT).read_text())["url"])
-    except (OSError, ValueError, KeyError):
-        return ""
+    served = stored(home_path() / CLIENT).get("url")  # by the last `up` of this home
+    return sign_in_url(str(served or settings.PUBLIC_URL), user)
 
 
 if __name__ == "__main__":

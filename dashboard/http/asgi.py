@@ -10,8 +10,6 @@ from django.middleware.gzip import GZipMiddleware
 
 
 class Scope(TypedDict, total=False):
-    """A connection: a request, or the handshake of a socket."""
-
     type: str
     method: str
     path: str

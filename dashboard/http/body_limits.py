@@ -15,7 +15,7 @@ from django.http import HttpResponse
 from django.http.cookie import parse_cookie
 
 from dashboard.http.asgi import ASGIMessage, Receive, Scope, Send
-from dashboard.http.credentials import credential_of, users_of
+from dashboard.http.credentials import credential_of, user_of
 from runs.api.metrics import points
 from runs.api.node_auth import Seal, node_of_seal
 from runs.api.problems import database_away, problem
@@ -80,29 +80,32 @@ class BodyLimit:
         found = limit_of(scope["method"], scope["path"])
         body = _Body(receive, found.num_bytes if found else DEFAULT_BYTES)
         announced = _announced(headers)
-        if announced is not None and announced > body.limit:
+        refusal = await _refusal(scope, found, announced, body.limit)
+        if refusal is None:
+            await self._app(scope, body.receive, send)
+            if body.is_too_large:  # Django took it for a client that left, and said nothing
+                refusal = _too_large(body.limit)
+            elif body.is_late:
+                await send_answer(send, problem(408, "The body did not come."))
+        if refusal is not None:
             await body.drain(headers)
-            await _refuse(send, 413, _too_large(body.limit))
-            return
-        is_large = found is not None and (announced is None or announced > DEFAULT_BYTES)
-        try:
-            is_refused = is_large and found is not None and not await is_known(scope, found.caller)
-        except (OperationalError, InterfaceError) as error:
-            if not is_away(error):
-                raise
-            await body.drain(headers)
-            await send_answer(send, database_away(error))
-            return
-        if is_refused:
-            await body.drain(headers)
-            await _refuse(send, 401, f"Who sends more than {DEFAULT_BYTES:,} bytes here signs in or sends a token.")
-            return
-        await self._app(scope, body.receive, send)
-        if body.is_too_large:  # Django took it for a client that left, and said nothing
-            await body.drain(headers)
-            await _refuse(send, 413, _too_large(body.limit))
-        elif body.is_late:
-            await _refuse(send, 408, "The body did not come.")
+            await send_answer(send, refusal)
+
+
+async def _refusal(scope: Scope, found: Limit | None, announced: int | None, limit: int) -> HttpResponse | None:
+    """Return the answer to a body of which nothing need be read."""
+    if announced is not None and announced > limit:
+        return _too_large(limit)
+    if found is None or (announced is not None and announced <= DEFAULT_BYTES):
+        return None
+    try:
+        if await is_known(scope, found.caller):
+            return None
+    except (OperationalError, InterfaceError) as error:
+        if not is_away(error):
+            raise
+        return database_away(error)
+    return problem(401, f"Who sends more than {DEFAULT_BYTES:,} bytes here signs in or sends a token.")
 
 
 class _Body:
@@ -159,12 +162,8 @@ def _announced(headers: dict[bytes, bytes]) -> int | None:
     return int(length[:18]) if length.isdigit() and b"transfer-encoding" not in headers else None
 
 
-def _too_large(limit: int) -> str:
-    return f"A body has at most {limit:,} bytes here."
-
-
-async def _refuse(send: Send, status: int, detail: str) -> None:
-    await send_answer(send, problem(status, detail))
+def _too_large(limit: int) -> HttpResponse:
+    return problem(413, f"A body has at most {limit:,} bytes here.")
 
 
 async def send_answer(send: Send, answer: HttpResponse) -> None:
@@ -185,7 +184,7 @@ async def is_known(scope: Scope, caller: Literal["person", "node"]) -> bool:
 def _is_person(scope: Scope) -> bool:
     cookies = b"; ".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin1")
     credential = credential_of({**scope, "cookies": parse_cookie(cookies)})
-    return bool(credential.secret) and credential in users_of([credential])
+    return bool(credential.secret) and user_of(credential) is not None
 
 
 def _is_node(scope: Scope) -> bool:

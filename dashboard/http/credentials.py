@@ -40,6 +40,10 @@ def users_of(credentials: Iterable[Credential]) -> dict[Credential, User]:
     return {credential: user for credential, user in found.items() if user is not None}
 
 
+def user_of(credential: Credential) -> User | None:
+    return users_of([credential]).get(credential)
+
+
 def _users_of_sessions(keys: list[str]) -> dict[str, User]:
     """django.contrib.auth.get_user() for many sessions, in two queries instead of two for each."""
     if not keys:

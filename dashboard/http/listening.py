@@ -98,18 +98,13 @@ class TlsListener:
 async def _peek(connection: socket.socket) -> bytes:
     """Return the first byte once it is there, and leave it there; nothing where the client leaves."""
     loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(connection.fileno(), _fulfil, ready)
+    ready = asyncio.Event()
+    loop.add_reader(connection.fileno(), ready.set)
     try:
-        await ready
+        await ready.wait()
     finally:
         loop.remove_reader(connection.fileno())
     return connection.recv(1, socket.MSG_PEEK)
-
-
-def _fulfil(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
 
 
 async def _refuse(connection: socket.socket, refusal: bytes) -> None:
@@ -124,18 +119,10 @@ async def _refuse(connection: socket.socket, refusal: bytes) -> None:
 
 
 def http_refusal(url: str) -> bytes:
-    """Return the answer to a request that comes without TLS."""
     detail = f"This server takes connections with TLS only: open {url}."
     body = json.dumps({"type": "about:blank", "title": "TLS is needed", "status": 400, "detail": detail}).encode()
-    head = (
-        "HTTP/1.1 400 Bad Request",
-        "content-type: application/problem+json",
-        f"content-length: {len(body)}",
-        "connection: close",
-        "",
-        "",
-    )
-    return "\r\n".join(head).encode() + body
+    head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\nconnection: close\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
 def _context_of(path: Path) -> ssl.SSLContext:

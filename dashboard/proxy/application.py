@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from dashboard.http.asgi import ASGIMessage, Receive, Scope, Send
 from dashboard.proxy import exchanges
 from dashboard.proxy.headers import COOKIE, SECURE_COOKIE, Headers, cookie_of, towards_app, value_of, why_not_from_here
-from dashboard.proxy.tunnel import Channel, Tunnel, TunnelClosed
+from dashboard.proxy.tunnel import Channel, NotPassedOn, Tunnel, TunnelClosed
 from dashboard.sockets.admission import one_per_loop
 from runs.interactive import app_tickets
 from runs.interactive.addresses import App, ProxyOrigin
@@ -53,12 +53,6 @@ ADDRESS = re.compile(rb"[!-~]*")  # what an address may be written with
 CODES = {401: 4401, 403: 4403}  # of a WebSocket's end, by what a request would be answered
 FAILED = 1011
 NOT_ENTERED = "This address opens from the page of its run, for those who may open terminals there."
-
-
-class NotPassedOn(Exception):
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
 
 
 class Visit(NamedTuple):
@@ -127,8 +121,6 @@ class AppProxy:
             async with _connection(visit, *entered) as channel:
                 exchange = exchanges.Exchange(channel, began.send, own_origin=visit.own_origin, port=visit.app.port)
                 await exchange.run(outgoing, receive)
-        except exchanges.TooLarge as error:
-            raise NotPassedOn(413, f"A request has at most {exchanges.MAX_BODY_BYTES:,} bytes.") from error
         except exchanges.NotAnswered as error:
             where = f"Port {visit.app.port} of rank {visit.app.rank}"
             raise NotPassedOn(502, f"{where} does not answer as it should. {error}") from error
@@ -167,16 +159,13 @@ class AppProxy:
 @contextlib.asynccontextmanager
 async def _connection(visit: Visit, secret: str, granted: AppPass) -> AsyncIterator[Channel]:
     """A connection of the visit's tunnel, closed at the end. Raises NotPassedOn where there is none, or no longer."""
+    tunnel = await tunnels().tunnel_of(secret, granted, visit.address)
+    channel = await tunnel.connect()
     try:
-        tunnel = await tunnels().tunnel_of(secret, granted, visit.address)
-        channel = await tunnel.connect()
-        try:
-            yield channel
-        finally:
-            with contextlib.suppress(TunnelClosed):
-                await channel.close()
-    except TunnelClosed as closed:
-        raise NotPassedOn(closed.status, closed.sentence) from closed
+        yield channel
+    finally:
+        with contextlib.suppress(TunnelClosed):
+            await channel.close()
 
 
 class _Beginning:
@@ -228,10 +217,9 @@ def _outgoing(scope: Scope, visit: Visit, app_token: str) -> exchanges.Outgoing:
     path, query = _raw(scope)
     length = value_of(visit.headers, b"content-length")
     is_chunked = any(name == b"transfer-encoding" for name, _ in visit.headers)
-    if length and not (
-        length.isascii() and length.isdigit() and len(length) < 19 and int(length) <= exchanges.MAX_BODY_BYTES
-    ):
-        raise NotPassedOn(413, f"A request has at most {exchanges.MAX_BODY_BYTES:,} bytes.")
+    is_number = length.isascii() and length.isdigit() and len(length) < 19
+    if length and not (is_number and int(length) <= exchanges.MAX_BODY_BYTES):
+        raise exchanges.TooLarge
     return exchanges.Outgoing(
         method=scope["method"].encode(),
         target=path + (b"?" + query if query else b""),

@@ -15,7 +15,7 @@ from websockets.uri import WebSocketURI
 
 from dashboard.http.asgi import Receive, Send
 from dashboard.proxy.headers import LOOPBACK, Headers, towards_browser
-from dashboard.proxy.tunnel import Channel
+from dashboard.proxy.tunnel import Channel, NotPassedOn
 
 MAX_BODY_BYTES = 512 * 1024 * 1024
 HEAD_BYTES = 64 * 1024
@@ -27,8 +27,9 @@ class NotAnswered(Exception):
     """The app's answer did not come or is no HTTP."""
 
 
-class TooLarge(Exception):
-    """The request's body is larger than what passes."""
+class TooLarge(NotPassedOn):
+    def __init__(self) -> None:
+        super().__init__(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
 
 
 class ClientGone(Exception):

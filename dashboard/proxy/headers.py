@@ -82,12 +82,9 @@ def towards_app(
     local = f"http://{LOOPBACK}:{port}"
     named = _named_by_connection(headers)
     passed: Headers = [(b"host", f"{LOOPBACK}:{port}".encode())]
-    for name, value in headers:
-        lower = name.lower()
-        is_handshake = is_websocket and lower.startswith(HANDSHAKE)
-        if lower in NOT_TO_THE_APP or lower in named or lower.startswith(FORWARDED) or is_handshake:
-            continue
-        passed.append((lower, value))
+    begins = (FORWARDED, HANDSHAKE) if is_websocket else FORWARDED
+    lowered = [(name.lower(), value) for name, value in headers]
+    passed += [one for one in lowered if one[0] not in NOT_TO_THE_APP | named and not one[0].startswith(begins)]
     cookies = [pair for pair in _cookies(headers) if not RESERVED_COOKIE.match(pair.encode("latin1"))]
     if cookies:
         passed.append((b"cookie", "; ".join(cookies).encode("latin1")))

@@ -3,6 +3,8 @@
 import asyncio
 import struct
 from collections import Counter, deque
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 from channels.db import database_sync_to_async
@@ -10,12 +12,12 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from redis.exceptions import RedisError
 
-from dashboard.http.credentials import Credential, users_of
-from dashboard.sockets.admission import UNAVAILABLE, AdmissionQuestion, admission
-from dashboard.sockets.session_socket import NodeSilent, SessionLink, conclude, concluding
+from dashboard.http.credentials import Credential, user_of
+from dashboard.sockets.admission import UNAVAILABLE, UNKNOWN_USER, AdmissionQuestion, admission
+from dashboard.sockets.session_socket import NodeSilent, SessionLink, leave, why_refused
 from runs.interactive import opening
 from runs.interactive.app_tickets import AppPass
-from runs.rights.access import Sight, why_not_enter
+from runs.rights.access import Sight
 from runs.values.refused import Refused
 from trainyard.contract.base import decode
 from trainyard.contract.sessions import FRAME_BYTES, KEEP_EVERY_S, WINDOW_BYTES, FrameKind, SessionEnd, SessionWish
@@ -36,12 +38,16 @@ LOST_RIGHT = "You may not open this run's apps any more."
 _open: Counter[int] = Counter()  # tunnels by person
 
 
-class TunnelClosed(Exception):
-    """The way to the app is closed. ``status`` answers a request that comes now."""
+class NotPassedOn(Exception):
+    """``status`` answers the request."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status, self.sentence = status, sentence
+
+
+class TunnelClosed(NotPassedOn):
+    """The way to the app is closed."""
 
 
 class Channel:
@@ -113,9 +119,9 @@ class Tunnel:
             async with asyncio.timeout(BEGIN_S + self._wait_s):
                 await asyncio.shield(self._begun)
         except TunnelClosed as closed:
-            self._finish(closed)
+            self.finish(closed)
         except (Refused, Http404, PermissionDenied) as error:
-            self._finish(TunnelClosed(403 if isinstance(error, PermissionDenied) else 409, str(error)))
+            self.finish(TunnelClosed(403 if isinstance(error, PermissionDenied) else 409, str(error)))
         except (RedisError, OSError, NodeSilent, TimeoutError) as error:
             self._broken(error)
         if self.closed is not None:
@@ -130,11 +136,12 @@ class Tunnel:
         _open[self.granted.user] += 1
         self._is_counted = True
         self._link = SessionLink(await database_sync_to_async(self._opened)(address))
-        self._tasks = [asyncio.create_task(work) for work in (self._receive(), self._keep(), self._take())]
+        works = (self._receive(self._link), self._keep(self._link), self._take(self._link))
+        self._tasks = [asyncio.create_task(self._guarded(work)) for work in works]
         await self._link.send(FrameKind.KEEP)
 
     def _opened(self, address: str) -> opening.OpenSession:
-        user = users_of([self.question.credential]).get(self.question.credential)
+        user = user_of(self.question.credential)
         if user is None or user.pk != self.granted.user:
             raise TunnelClosed(401, "You are signed out.")
         wish = SessionWish(rank=self.granted.rank, port=self.granted.port, wait_s=self._wait_s)
@@ -143,11 +150,9 @@ class Tunnel:
     async def _refusal(self, code: int) -> TunnelClosed:
         if code == UNAVAILABLE:
             return TunnelClosed(503, "The server cannot say now who may do what. Try again soon.")
-        return TunnelClosed(403, await database_sync_to_async(self._why_not)() or LOST_RIGHT)
-
-    def _why_not(self) -> str:
-        user = users_of([self.question.credential]).get(self.question.credential)
-        return why_not_enter(user, self.granted.run) if user is not None else "You are signed out."
+        if code == UNKNOWN_USER:
+            return TunnelClosed(403, "You are signed out.")
+        return TunnelClosed(403, await why_refused(self.question.credential, self.granted.run) or LOST_RIGHT)
 
     # Connections
 
@@ -177,7 +182,6 @@ class Tunnel:
         await self._send(FrameKind.DATA, CHANNEL.pack(number) + data)
 
     def drained(self, num_bytes: int) -> None:
-        """A browser has been sent so much."""
         self._buffered -= num_bytes
         if self._buffered < BUFFER_BYTES:
             self._is_drained.set()
@@ -193,22 +197,22 @@ class Tunnel:
 
     # Frames from the node
 
-    async def _receive(self) -> None:
-        assert self._link is not None
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            async for frame in self._link.frames():
-                if frame.kind == FrameKind.ENDED:
-                    end = decode(frame.payload, SessionEnd)
-                    await self._record(end)
-                    self._finish(TunnelClosed(502, end.sentence))
-                    return
-                self._pass_on(frame.kind, frame.payload)
-                self._newest = frame.number
-                self._untaken += len(frame.payload)
-                if frame.kind == FrameKind.ALIVE or self._untaken >= TAKEN_EVERY_BYTES:
-                    self._is_due.set()
+            await work
         except Exception as error:  # Valkey is away, or a frame of the node's that is none: the way is closed, and said
             self._broken(error)
+
+    async def _receive(self, link: SessionLink) -> None:
+        async for frame in link.frames():
+            if frame.kind == FrameKind.ENDED:
+                await self._record(link, decode(frame.payload, SessionEnd))
+                return
+            self._pass_on(frame.kind, frame.payload)
+            self._newest = frame.number
+            self._untaken += len(frame.payload)
+            if frame.kind == FrameKind.ALIVE or self._untaken >= TAKEN_EVERY_BYTES:
+                self._is_due.set()
 
     def _pass_on(self, kind: FrameKind, payload: bytes) -> None:
         if kind == FrameKind.BEGUN and not self._begun.done():
@@ -229,35 +233,25 @@ class Tunnel:
                     raise NodeSilent("it sends more than it was let")
                 channel.feed(data)
 
-    async def _take(self) -> None:
+    async def _take(self, link: SessionLink) -> None:
         """Let the node send more, as long as browsers read what has come."""
-        assert self._link is not None
-        try:
-            while True:
-                await self._is_due.wait()
-                self._is_due.clear()
-                while self._buffered >= BUFFER_BYTES:
-                    self._is_drained.clear()
-                    await self._is_drained.wait()
-                self._untaken = 0
-                await self._link.send(FrameKind.TAKEN, NUMBER.pack(self._newest))
-        except (RedisError, OSError, NodeSilent) as error:
-            self._broken(error)
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            while self._buffered >= BUFFER_BYTES:
+                self._is_drained.clear()
+                await self._is_drained.wait()
+            self._untaken = 0
+            await link.send(FrameKind.TAKEN, NUMBER.pack(self._newest))
 
-    async def _keep(self) -> None:
-        assert self._link is not None
-        record, number = self._link.record, self._link.link
-        try:
-            while True:
-                await asyncio.sleep(KEEP_EVERY_S / 2)
-                await database_sync_to_async(opening.keep)(record, number)
-                if sentence := await database_sync_to_async(opening.ended_sentence)(record):
-                    await self._record(SessionEnd(code="attempt-ended", sentence=sentence))
-                    self._finish(TunnelClosed(502, sentence))
-                    return
-                await self._link.send(FrameKind.KEEP)
-        except (RedisError, OSError, NodeSilent) as error:
-            self._broken(error)
+    async def _keep(self, link: SessionLink) -> None:
+        while True:
+            await asyncio.sleep(KEEP_EVERY_S / 2)
+            await database_sync_to_async(opening.keep)(link.record, link.link)
+            if sentence := await database_sync_to_async(opening.ended_sentence)(link.record):
+                await self._record(link, SessionEnd(code="attempt-ended", sentence=sentence))
+                return
+            await link.send(FrameKind.KEEP)
 
     # The end
 
@@ -265,21 +259,21 @@ class Tunnel:
         """Do nothing: the person may still be here."""
 
     def end(self, code: int) -> None:
-        self._finish(TunnelClosed(503 if code == UNAVAILABLE else 403, LOST_RIGHT))
+        self.finish(TunnelClosed(503 if code == UNAVAILABLE else 403, LOST_RIGHT))
 
-    async def _record(self, end: SessionEnd) -> None:
-        assert self._link is not None
+    async def _record(self, link: SessionLink, end: SessionEnd) -> None:
         self._is_recorded = True
-        await database_sync_to_async(opening.finish)(self._link.record, end)
+        await database_sync_to_async(opening.finish)(link.record, end)
+        self.finish(TunnelClosed(502, end.sentence))
 
     def _broken(self, error: Exception) -> None:
         log.warning("app.tunnel_broken", error=str(error) or type(error).__name__)
         sentence = "The node of the run does not answer."
         if isinstance(error, RedisError | OSError) and not isinstance(error, TimeoutError):
             sentence = "Valkey does not answer."
-        self._finish(TunnelClosed(502, sentence))
+        self.finish(TunnelClosed(502, sentence))
 
-    def _finish(self, closed: TunnelClosed) -> None:
+    def finish(self, closed: TunnelClosed) -> None:
         """Close every connection; the first reason counts."""
         if self.closed is not None:
             return
@@ -297,10 +291,4 @@ class Tunnel:
             if task is not current:
                 task.cancel()
         if self._link is not None:
-            work = self._link.close() if self._is_recorded else conclude(self._link, may_return=False)
-            task = asyncio.create_task(work)
-            concluding.add(task)
-            task.add_done_callback(concluding.discard)
-
-    def close(self, sentence: str) -> None:
-        self._finish(TunnelClosed(502, sentence))
+            leave(self._link, is_recorded=self._is_recorded, may_return=False)

@@ -11,11 +11,11 @@ import os
 import platform
 import sys
 import time
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 
 from . import machine, node, packages
 from .python import continue_on_supported_python, make_venv
-from .steps import ROOT, VENV, VENV_PYTHON, Beside, SetupError, last_lines, say, step, stop_children
+from .steps import ROOT, VENV, VENV_PYTHON, SetupError, last_lines, say, step, stop_children
 
 STAMP = VENV / "setup.json"  # so that set-up is over in a blink when nothing changed
 KINDS = ("run", "check", "tests")  # each holds what the ones before it hold; `bench` is `run` and the peers beside it
@@ -118,11 +118,12 @@ def install(kind: str) -> None:
         make_venv()
         installer = packages.Installer()
     # npm waits for the network while the Python packages unpack, and the other way round.
-    styles = Beside(partial(node.install_node_packages, kind))
+    # Not waited for where something else fails: `stop_children` ends it.
+    styles = ThreadPoolExecutor(1).submit(node.install_node_packages, kind)
     packages.install_lock(installer, kind)
     packages.install_torch(installer)
     packages.install_project(installer)
-    styles.join()
+    styles.result()
     if kind == "tests":
         machine.ensure_test_programs()
 

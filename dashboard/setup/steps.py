@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -77,25 +76,3 @@ def stop_children() -> None:
 def last_lines(output: str, num_lines: int = NUM_OUTPUT_LINES_SHOWN) -> str:
     lines = [line.rstrip() for line in output.splitlines() if line.strip()]
     return "\n".join("    " + line for line in lines[-num_lines:])
-
-
-class Beside:
-    """Runs one piece of work in a thread while the caller goes on; `join` raises what it raised."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
-        self._error: Exception | None = None
-        # A daemon, so that Ctrl-C and a failure elsewhere end the set-up at once.
-        self._thread = threading.Thread(target=self._call, daemon=True)
-        self._thread.start()
-
-    def _call(self) -> None:
-        try:
-            self._work()
-        except Exception as error:  # handed to whoever joins
-            self._error = error
-
-    def join(self) -> None:
-        self._thread.join()
-        if self._error is not None:
-            raise self._error

@@ -12,7 +12,7 @@ from django.urls import path
 
 from dashboard.http.credentials import credential_of
 from dashboard.sockets import feeds
-from dashboard.sockets.admission import NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, AdmissionQuestion, admission
+from dashboard.sockets.admission import NOT_FOUND, AdmissionQuestion, admission
 from dashboard.sockets.feeds import Feed, Member, Outbox, feed_of
 from dashboard.sockets.session_socket import SessionSocket
 from runs.records.deltas import delta
@@ -84,7 +84,6 @@ class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no ty
             self.end(FLOOD)
 
     async def write(self) -> None:
-        """Send what is in the outbox, as fast as the client reads."""
         loop = asyncio.get_running_loop()
         while True:
             text = await self.outbox.take()
@@ -165,8 +164,6 @@ websocket_urlpatterns = [
     path("ws/overview/", OverviewWatch.as_asgi()),
 ]
 
-__all__ = ["FLOOD", "NOT_FOUND", "TOO_SLOW", "UNAVAILABLE", "UNKNOWN_USER", "RunWatch", "websocket_urlpatterns"]
-
 
 # Changes of all runs and nodes. Each member gets messages about the runs that its person sees.
 
@@ -174,8 +171,7 @@ __all__ = ["FLOOD", "NOT_FOUND", "TOO_SLOW", "UNAVAILABLE", "UNKNOWN_USER", "Run
 class OverviewFeed(Feed):
     def __init__(self, group: str) -> None:
         self._is_listening = False
-        self._changed: set[str] = set()
-        self._changed_sweeps: set[str] = set()
+        self._changed: dict[str, set[str]] = {"run": set(), "sweep": set()}
         self._has_changes = asyncio.Event()
         super().__init__(group)
 
@@ -186,13 +182,13 @@ class OverviewFeed(Feed):
 
     def receive(self, message: Message) -> None:
         if "run" in message:
-            self._changed.add(message["run"])
-            self._has_changes.set()
+            self._changed["run"].add(message["run"])
         elif "sweep" in message:
-            self._changed_sweeps.add(message["sweep"])
-            self._has_changes.set()
+            self._changed["sweep"].add(message["sweep"])
         else:
             self.hint(message_text(message))
+            return
+        self._has_changes.set()
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -209,24 +205,15 @@ class OverviewFeed(Feed):
                 projects.clear()  # what was true of a run need not stay so
                 self.hint(message_text({"type": "ping", "cursor": 0, "server": await feeds.server_sentences()}))
             self._has_changes.clear()
-            changed, self._changed = self._changed, set()
-            if unknown := changed - projects.keys():
-                projects.update(await database_sync_to_async(projects_of_runs)(unknown))
-            for run_id in changed:
-                self._send_hint({"type": "run", "run": run_id}, projects.get(run_id))
-            await self._send_sweeps()
-
-    async def _send_sweeps(self) -> None:
-        changed, self._changed_sweeps = self._changed_sweeps, set()
-        projects = await database_sync_to_async(projects_of_sweeps)(changed) if changed else {}
-        for sweep_id in changed:
-            self._send_hint({"type": "sweep", "sweep": sweep_id}, projects.get(sweep_id))
-
-    def _send_hint(self, message: Message, project_id: str | None) -> None:
-        text = message_text(message)
-        for member in self.members:
-            if member.sight.sees(project_id):
-                member.outbox.hint(text)
+            for kind, projects_of in (("run", projects_of_runs), ("sweep", projects_of_sweeps)):
+                changed, self._changed[kind] = self._changed[kind], set()
+                if unknown := changed - projects.keys():
+                    projects.update(await database_sync_to_async(projects_of)(unknown))
+                for one in changed:
+                    text, project = message_text({"type": kind, kind: one}), projects.get(one)
+                    for member in self.members:
+                        if member.sight.sees(project):
+                            member.outbox.hint(text)
 
 
 # Feed of one run: points, log lines, pings with its cursor, and hints that it changed.

@@ -41,11 +41,9 @@ class Outbox:
         return not self._queue and not self._is_late
 
     def begin(self, cursor: int) -> None:
-        """The client has everything up to here."""
         self.cursor = self._sent_cursor = cursor
 
     def put(self, encoded: EncodedDelta) -> None:
-        """Add what comes after ``cursor``."""
         self.cursor = encoded.cursor
         num_chars = sum(map(len, encoded.texts))
         is_full = len(self._queue) - len(self._hints) >= MAX_TEXTS or self._num_chars + num_chars > MAX_CHARS
@@ -71,7 +69,6 @@ class Outbox:
         self._filled.set()
 
     async def take(self) -> str:
-        """Return the next message, as soon as there is one."""
         while self.is_empty:
             self._filled.clear()
             await self._filled.wait()
@@ -131,7 +128,6 @@ class Feed:
             self._close()
 
     def receive(self, message: Message) -> None:
-        """Take a message of the group."""
         raise NotImplementedError
 
     async def run(self) -> None:

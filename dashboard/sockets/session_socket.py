@@ -7,7 +7,7 @@ carries; those of the node have their number, eight bytes, behind the kind. How 
 import asyncio
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import redis.asyncio
@@ -19,7 +19,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from redis.exceptions import RedisError
 
-from dashboard.http.credentials import credential_of, users_of
+from dashboard.http.credentials import Credential, credential_of, user_of
 from dashboard.sockets.admission import FORBIDDEN, NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, AdmissionQuestion, admission
 from runs.interactive import opening
 from runs.models import User
@@ -135,14 +135,8 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
 
     async def refuse(self, code: int) -> None:
         """Close a socket that is not admitted, with the reason where its person sees the run."""
-        sentence = SENTENCES[code]
-        if code == FORBIDDEN:
-            sentence = await database_sync_to_async(self._why_not)() or sentence
-        await self.finish(code, SessionEnd(code="forbidden", sentence=sentence))
-
-    def _why_not(self) -> str:
-        user = users_of([self.question.credential]).get(self.question.credential)
-        return why_not_enter(user, self.run_id) if user is not None else ""
+        why = await why_refused(self.question.credential, self.run_id) if code == FORBIDDEN else ""
+        await self.finish(code, SessionEnd(code="forbidden", sentence=why or SENTENCES[code]))
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self.is_over:
@@ -162,8 +156,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
 
     async def begin(self, wish: SessionWish) -> None:
         """Begin the session, or go on with one. Raises what the actions raise."""
-        users = await database_sync_to_async(users_of)([self.question.credential])
-        user = users.get(self.question.credential)
+        user = await database_sync_to_async(user_of)(self.question.credential)
         if user is None:
             await self.finish(UNKNOWN_USER, SessionEnd(code="signed-out", sentence=SENTENCES[UNKNOWN_USER]))
             return
@@ -180,7 +173,14 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
         record = self.link.record
         started = {"session": record.session, "node": record.node_name, "rank": record.rank}
         await self.send(text_data=encode({"type": "started", **started}))
-        self.tasks = [asyncio.create_task(work) for work in (self.forward(self.link, wish.since), self.keep(self.link))]
+        works = (self.forward(self.link, wish.since), self.keep(self.link))
+        self.tasks = [asyncio.create_task(self.guarded(work)) for work in works]
+
+    async def guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # Valkey is away, or a frame of the node's is none: the socket closes and says so
+            await self.broken(error)
 
     def _opened(self, user: User, wish: SessionWish) -> opening.OpenSession:
         if wish.session:
@@ -200,36 +200,27 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
 
     async def forward(self, link: SessionLink, since: int) -> None:
         """Send the person what the node sends, no faster than they read."""
-        try:
-            async for frame in link.frames(since):
-                if frame.kind == FrameKind.ENDED:
-                    end = decode(frame.payload, SessionEnd)
-                    await self.record_end(link, end)
-                    return
-                if self.is_over:  # its end has not reached the person yet, who may have lost the right to all this
-                    return
-                try:
-                    await self.send(bytes_data=bytes((frame.kind,)) + NUMBER.pack(frame.number) + frame.payload)
-                except OSError:  # the person has gone, and disconnect() is on its way
-                    return
-        except Exception as error:  # Valkey is away, or a frame of the node's is none: the socket closes and says so
-            await self.broken(error)
+        async for frame in link.frames(since):
+            if frame.kind == FrameKind.ENDED:
+                await self.record_end(link, decode(frame.payload, SessionEnd))
+                return
+            if self.is_over:  # its end has not reached the person yet, who may have lost the right to all this
+                return
+            try:
+                await self.send(bytes_data=bytes((frame.kind,)) + NUMBER.pack(frame.number) + frame.payload)
+            except OSError:  # the person has gone, and disconnect() is on its way
+                return
 
     async def keep(self, link: SessionLink) -> None:
-        """Keep the session alive while its person is here, and its attempt."""
-        try:
-            while True:
-                await asyncio.sleep(KEEP_EVERY_S / 2)
-                if not await database_sync_to_async(opening.keep)(link.record, link.link):
-                    await self.finish(OVER, SessionEnd(code="went-on", sentence=WENT_ON))
-                    return
-                if sentence := await database_sync_to_async(opening.ended_sentence)(link.record):
-                    end = SessionEnd(code="attempt-ended", sentence=sentence)
-                    await self.record_end(link, end)
-                    return
-                await link.send(FrameKind.KEEP)
-        except (RedisError, OSError, NodeSilent) as error:
-            await self.broken(error)
+        while True:
+            await asyncio.sleep(KEEP_EVERY_S / 2)
+            if not await database_sync_to_async(opening.keep)(link.record, link.link):
+                await self.finish(OVER, SessionEnd(code="went-on", sentence=WENT_ON))
+                return
+            if sentence := await database_sync_to_async(opening.ended_sentence)(link.record):
+                await self.record_end(link, SessionEnd(code="attempt-ended", sentence=sentence))
+                return
+            await link.send(FrameKind.KEEP)
 
     async def record_end(self, link: SessionLink, end: SessionEnd) -> None:
         self.is_recorded = True
@@ -237,7 +228,6 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
         await self.finish(OVER, end)
 
     async def broken(self, error: Exception) -> None:
-        """End a session whose frames do not pass any more."""
         log.warning("session.broken", error=str(error) or type(error).__name__)
         name = self.link.record.node_name if self.link is not None else "the run"
         words = f"Node {name} does not answer: the session has ended. Its command ends there within {ABANDONED_S:g} s."
@@ -258,7 +248,6 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
             self.ending = asyncio.create_task(self.finish(code, end))
 
     async def finish(self, code: int, end: SessionEnd) -> None:
-        """Report the end to the person, and close."""
         if self.is_over:
             return
         self.is_over = True
@@ -281,12 +270,25 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
             task.cancel()
         if self.user is not None:
             _open[self.user.pk] -= 1
-        if self.link is not None and self.is_recorded:
-            await self.link.close()
-        elif self.link is not None:
-            task = asyncio.create_task(conclude(self.link, may_return=self.may_return and self.link.record.terminal))
-            concluding.add(task)
-            task.add_done_callback(concluding.discard)
+        if self.link is not None:
+            may_return = self.may_return and self.link.record.terminal
+            leave(self.link, is_recorded=self.is_recorded, may_return=may_return)
+
+
+async def why_refused(credential: Credential, run_id: str) -> str:
+    """Return why the person may not enter the run, as a sentence."""
+
+    def ask() -> str:
+        user = user_of(credential)
+        return why_not_enter(user, run_id) if user is not None else ""
+
+    return str(await database_sync_to_async(ask)())
+
+
+def leave(link: SessionLink, *, is_recorded: bool, may_return: bool) -> None:
+    task = asyncio.create_task(link.close() if is_recorded else conclude(link, may_return=may_return))
+    concluding.add(task)
+    task.add_done_callback(concluding.discard)
 
 
 async def conclude(link: SessionLink, *, may_return: bool) -> None:

@@ -66,20 +66,13 @@ def field(
     autocomplete: str = "",
     required: bool = False,
 ) -> SafeString:
-    """A text field of a form with its label; the content is the help beside it, which a problem replaces."""
+    """A text field of a form with its label, and a password must be filled in; the content is the help beside it, which
+    a problem replaces."""
     context = {
         "name": name, "label": label, "value": value, "help": _one_line(content), "problem": problem, "type": type,
-        "autocomplete": autocomplete, "required": required,
+        "autocomplete": autocomplete, "required": required or type == "password",
     }  # fmt: skip
     return render_to_string("components/_field.html", context)
-
-
-@register.simple_block_tag(end_name="endpassword_field")
-def password_field(
-    content: str, name: str, label: str, problem: str | None = "", autocomplete: str = "current-password"
-) -> SafeString:
-    """A field for a password, which must be filled in."""
-    return field(content, name, label, problem=problem, type="password", autocomplete=autocomplete, required=True)
 
 
 def _one_line(content: str) -> SafeString:

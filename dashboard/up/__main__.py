@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dashboard.home import EXAMPLES, home_path, serves_tls
 from dashboard.http import hosts
@@ -18,6 +18,9 @@ from dashboard.up import checks, children, database
 from dashboard.up.output import Console
 from dashboard.up.processes import Listeners, Processes
 from trainyard.contract.base import JsonObject
+
+if TYPE_CHECKING:
+    from runs.models import Run
 
 EXAMPLE = EXAMPLES / "hello-gpt.yaml"
 BEGAN_AT = time.monotonic()
@@ -189,30 +192,31 @@ async def launch_demo(processes: Processes, started_s: float) -> str:
     """Submit the example of `make demo`, print where to watch it, and return the run's id."""
     run_id = await processes.call(_submit, processes.owner, len(processes.names))
     link = await processes.call(database.sign_in_url, processes.url, processes.owner, f"/runs/{run_id}/")
-    say = processes.console.say
-    say()
-    say(f"  Set-up took   {os.environ.get('TRAINYARD_SETUP_SECONDS', '0.0')} s")
-    say(f"  Start took    {started_s:.1f} s")
-    say(f"  Run           {run_id} (hello-gpt) on {' and '.join(processes.names)}")
-    say(f"  Watch it live {link}")
-    say()
+    processes.console.say(f"""
+  Set-up took   {os.environ.get("TRAINYARD_SETUP_SECONDS", "0.0")} s
+  Start took    {started_s:.1f} s
+  Run           {run_id} (hello-gpt) on {" and ".join(processes.names)}
+  Watch it live {link}
+""")
     return run_id
 
 
 async def wait_for_demo(processes: Processes, run_id: str) -> int:
     """Print each new status, then the summary. Returns 0 only for a run that succeeded."""
+    from runs.models import Run
+    from runs.values.status import Status
+
     seen = ""
     while True:
-        status, sentence, is_final, is_success = await processes.call(_progress, run_id)
-        if sentence != seen:
-            seen = sentence
-            processes.console.say(f"  {status}: {seen}")
-        if is_final:
+        run = await processes.call(Run.objects.get, pk=run_id)
+        if run.reason_sentence != seen:
+            seen = run.reason_sentence
+            processes.console.say(f"  {run.status}: {seen}")
+        if run.is_final:
             break
         await asyncio.sleep(0.5)
-    for line in await processes.call(_summary, run_id):
-        processes.console.say(line)
-    return 0 if is_success else 1
+    processes.console.say(await processes.call(_summary, run))
+    return 0 if run.status == Status.SUCCEEDED else 1
 
 
 def document_for(num_nodes: int) -> JsonObject:
@@ -234,29 +238,20 @@ def _submit(owner: Any, num_nodes: int) -> str:
         raise checks.CannotStart(f"The example was refused: {error}") from error
 
 
-def _progress(run_id: str) -> tuple[str, str, bool, bool]:
-    from runs.models import Run
-    from runs.values.status import Status
-
-    run = Run.objects.get(pk=run_id)
-    return run.status, run.reason_sentence, run.is_final, run.status == Status.SUCCEEDED
-
-
-def _summary(run_id: str) -> list[str]:
-    from runs.models import Placement, Run
+def _summary(run: "Run") -> str:
+    from runs.models import Placement
     from runs.records.points.read import curves
 
-    run = Run.objects.get(pk=run_id)
     nodes = Placement.objects.filter(attempt__run=run).values_list("node__name", flat=True).distinct()
     lines = ["", f"  Run           {run.pk} ({run.name})", f"  Status        {run.status}"]
     lines.append(f"  Nodes         {' and '.join(sorted(nodes))}")
     if run.started_at and run.ended_at:
         lines.append(f"  Trained for   {(run.ended_at - run.started_at).total_seconds():.1f} s")
-    for curve in curves({run_id: (None, None)}, ["val/loss"])[1]:
+    for curve in curves({run.pk: (None, None)}, ["val/loss"])[1]:
         values = curve.columns["value" if curve.kind == "raw" else "last"]
         if values.size:
             lines.append(f"  val/loss {float(values[0]):.4f} -> {float(values[-1]):.4f}")
-    return [*lines, ""]
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ class CannotStart(Exception):
 
 
 def number(name: str, default: int, most: int) -> int:
-    """Return the whole number in the environment variable ``name``."""
     given = os.environ.get(name) or str(default)
     if not given.isascii() or not given.isdigit() or int(given) > most:
         raise CannotStart(f"{name} is {given!r}; it takes a number from 0 to {most}.")
@@ -64,7 +63,6 @@ def lock_home(home: Path) -> int:
 
 
 def describe_owner(descriptor: int, url: str) -> None:
-    """Write into the lock file who holds it, for the second `up` to say."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()}, {url}\n".encode(), 0)
 

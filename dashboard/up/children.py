@@ -22,6 +22,7 @@ LOOK_EVERY_MS = 200
 LAST_WORDS_S = 2.0  # as long is a grandchild listened to that goes on writing into the pipe
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
+END_S = 1.0  # that the rest may take to die
 STEADY_S = 10.0  # a child that lived as long starts again after the first pause
 
 
@@ -249,15 +250,13 @@ def children() -> list[int]:
 
 
 def reap(pids: Collection[int]) -> None:
-    """Take leave of those of ``pids`` that are dead."""
     for pid in pids:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
 
 
-def end_all(timeout_s: float = 1.0) -> None:
-    """Kill every child and grandchild that is left."""
-    deadline = time.monotonic() + timeout_s
+def end_all() -> None:
+    deadline = time.monotonic() + END_S
     while (left := children()) and time.monotonic() < deadline:
         for pid in left:
             with contextlib.suppress(ProcessLookupError):

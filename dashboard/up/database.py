@@ -125,7 +125,6 @@ def _is_too_old(connection: BaseDatabaseWrapper) -> bool:
 
 
 def erase_again() -> int:
-    """Erase whom the list of erased people names. Returns how many there were."""
     from runs.privacy import erasure
 
     try:
@@ -188,10 +187,7 @@ def revoke_client(home: Path) -> None:
     from runs.models.access import digest_of
     from runs.rights.access import token_of_machine
 
-    try:
-        secret = str(tomllib.loads((home / CLIENT).read_text()).get("token", ""))
-    except (OSError, ValueError):
-        return
+    secret = str(stored(home / CLIENT).get("token", ""))
     token = Token.objects.filter(digest__in=[digest_of(secret), digest_of(token_of_machine(secret))]).first()
     if token is not None:
         Token.objects.filter(user=token.user, name=token.name, expires_at__isnull=False).delete()
@@ -205,7 +201,7 @@ def join_secret(node_home: Path, name: str, actor: User) -> str | None:
     from runs.rights import valkey_users
 
     node = _known_node(node_home)
-    if node is not None and valkey_users.is_url_of(node, str(_stored(node_home).get("redis_url"))):
+    if node is not None and valkey_users.is_url_of(node, str(stored(node_home / "node.toml").get("redis_url"))):
         return None
     (node_home / "node.toml").unlink(missing_ok=True)
     _, secret = new_join_token(actor=actor, cluster=cluster_of_this_machine(actor=actor, node=name))
@@ -233,14 +229,14 @@ def _known_node(node_home: Path) -> Node | None:
     """Return the node that joined from this folder, None where it has not joined or was removed."""
     from runs.models import Node
 
-    stored = _stored(node_home)
-    node = Node.objects.filter(name=node_home.name, pk=stored.get("id", ""), removed_at=None).first()
-    return node if node is not None and node.key == stored.get("key") else None
+    known = stored(node_home / "node.toml")
+    node = Node.objects.filter(name=node_home.name, pk=known.get("id", ""), removed_at=None).first()
+    return node if node is not None and node.key == known.get("key") else None
 
 
-def _stored(node_home: Path) -> dict[str, object]:
+def stored(file: Path) -> dict[str, object]:
     try:
-        return tomllib.loads((node_home / "node.toml").read_text())
+        return tomllib.loads(file.read_text())
     except (OSError, ValueError):
         return {}
 

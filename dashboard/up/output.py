@@ -29,11 +29,9 @@ class Console:
         self._thread.start()
 
     def say(self, text: str = "") -> None:
-        """Print a line of our own."""
         self._put(text)
 
     def line(self, name: str, text: str) -> None:
-        """Print a line of the child ``name``."""
         self.width = max(self.width, len(name))
         head = f"{name:<{self.width}} |"
         if self.is_coloured:
@@ -120,19 +118,6 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
     """Write ``data`` or raise OSError; a full disk takes a part first and raises at the next try."""
     while data:
         data = data[file.write(data) :]
-
-
-class LogStream:
-    """A log file as handlers of ``logging`` want it: text, line by line."""
-
-    def __init__(self, log: LogFile) -> None:
-        self._log = log
-
-    def write(self, text: str) -> None:
-        self._log.write(text.encode(errors="replace"))
-
-    def flush(self) -> None:
-        """Do nothing: no output is held back."""
 
 
 class LineCutter:

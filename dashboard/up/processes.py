@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from dashboard.home import make_private, serves_tls, socket_path, valkey_password
@@ -19,7 +20,7 @@ from dashboard.http import hosts
 from dashboard.up import children, database, programs
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Child, Program
-from dashboard.up.output import Console, LogFile, LogStream
+from dashboard.up.output import Console, LogFile
 from dashboard.up.valkey import NoValkey, answers, refuse_old_server
 from trainyard.spooling.plain_files import write_private
 
@@ -84,7 +85,9 @@ class Processes:
         ingests = [programs.ingest(shard) for shard in range(await self.call(database.num_shards))]
         for program in (programs.control(), *ingests):
             await self._start_child(program)
-        await self.call(_collect_static)  # the first time takes seconds, and only the web process needs it
+        from dashboard.frontend.storage import collect  # Django is ready by now
+
+        await self.call(collect)  # the first time takes seconds, and only the web process needs it
         await self._start_child(programs.web(self.listeners.web, self.listeners.apps, is_tls=serves_tls(self.home)))
         await self._start_nodes()
         problem = f"The site does not answer after {READY_S:.0f} s; see {self.home / 'logs' / 'web.log'}."
@@ -193,7 +196,6 @@ class Processes:
         await child.start()
 
     def _refuse_what_dies(self) -> None:
-        """Raise CannotStart where a child ends again and again, with the last that it said."""
         for name, child in self.children.items():
             if child.num_early_ends >= NUM_TRIES:
                 words = f"in the end with {child.last_line[:500]!r} ({self.home / 'logs' / f'{name}.log'})."
@@ -217,7 +219,8 @@ class Processes:
 
     def _keep_own_log(self) -> None:
         """Have what this process logs in a file, as its children's: the terminal is for a person."""
-        stream: Any = LogStream(LogFile(self.home / "logs" / "up.log"))
+        log = LogFile(self.home / "logs" / "up.log")
+        stream: Any = SimpleNamespace(write=lambda text: log.write(text.encode(errors="replace")), flush=lambda: None)
         for handler in logging.getLogger().handlers:
             if isinstance(handler, logging.StreamHandler):
                 handler.setStream(stream)
@@ -230,12 +233,6 @@ class Processes:
             write_private(self.home / "processes.json", json.dumps(rows, indent=1) + "\n")
         except OSError as error:  # a full disk: the list is old then, and the children are kept running all the same
             self.console.say(f"processes.json could not be written: {error}")
-
-
-def _collect_static() -> bool:
-    from dashboard.frontend.storage import collect
-
-    return collect()
 
 
 def _is_healthy(listener: socket.socket, is_tls: bool) -> bool:

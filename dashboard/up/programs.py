@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import re
 import signal
 import socket
 import sys
@@ -18,6 +19,7 @@ from trainyard.rest.trust import VARIABLE
 
 FOLDER = "appendonlydir"
 END = b"\r\n"
+HOLE = re.compile(rb"\0+")
 MOST_DIGITS = 20
 PYTHON = [sys.executable, "-m"]
 SITE: dict[str, str | None] = {"DJANGO_SETTINGS_MODULE": "dashboard.settings", "PYTHONUNBUFFERED": "1"}
@@ -113,13 +115,9 @@ def _holes(data: mmap.mmap) -> Iterator[tuple[int, int]]:
     """Yield where zeros stand between two commands. Ends at what is no command, and at one that is cut off."""
     at, size = 0, len(data)
     while at < size:
-        if data[at] == 0:
-            begin = at
-            while at < size and data[at] == 0:
-                at += 1
-            yield begin, at
-        else:
-            at = _behind_command(data, at)
+        if hole := HOLE.match(data, at):
+            yield hole.span()
+        at = hole.end() if hole else _behind_command(data, at)
 
 
 def _behind_command(data: mmap.mmap, at: int) -> int:

@@ -4,10 +4,10 @@ import hashlib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from trainyard.spooling.plain_files import write_private
 
@@ -116,18 +116,13 @@ def _users_file(folder: Path, version: str, password: str) -> Path:
 
 def answers(unix_socket: Path, password: str = "") -> bool:
     """Return whether a server on ``unix_socket`` answers PING; one that is still loading its file does not."""
-    words = f"AUTH default {password}\r\nPING\r\n" if password else "PING\r\n"
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    words: Any = {"password": password or None, "socket_timeout": 1, "retry": Retry(NoBackoff(), 0)}
     try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(1)
-            connection.connect(str(unix_socket))
-            connection.sendall(words.encode())
-            answer = b""
-            while answer.count(b"\n") < words.count("\n"):
-                part = connection.recv(64)
-                if not part:
-                    return False
-                answer += part
-            return b"+PONG" in answer
-    except OSError:
+        with redis.Redis(unix_socket_path=str(unix_socket), **words) as client:
+            return bool(client.ping())
+    except (redis.RedisError, OSError):
         return False

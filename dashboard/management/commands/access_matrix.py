@@ -68,13 +68,8 @@ class Route(NamedTuple):
     def is_socket(self) -> bool:
         return self.method == "WS"
 
-    @property
-    def is_page(self) -> bool:
-        return not (self.is_rest or self.is_admin or self.is_socket)
-
 
 def routes() -> list[Route]:
-    """Return every method of every route of the site, and every socket."""
     return list(_rules())
 
 
@@ -128,8 +123,7 @@ def _declared(view: Callable[..., Any], path: str) -> Iterator[tuple[str, Rule |
 def matrix() -> list[list[str]]:
     """Return a line for each route: the route, its permission, and what becomes of a request of each caller."""
     lines = [["route", "permission", *Caller]]
-    for route in routes():
-        rule = rule_of(route)
+    for route, rule in _rules().items():
         if rule is None:
             lines.append([str(route), "NO RULE", *("" for _ in Caller)])
             continue

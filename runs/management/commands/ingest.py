@@ -2,7 +2,6 @@
 
 import atexit
 import signal
-from types import FrameType
 from typing import Any
 
 from django.conf import settings
@@ -24,11 +23,8 @@ class Command(BaseCommand):
             raise CommandError("A SQLite file has one writer: the only shard is 0.")
         consumer = Consumer(shard)
 
-        def stop(signal_number: int, frame: FrameType | None) -> None:
-            consumer.stopping.set()
-
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: consumer.stopping.set())
         lifeline.watch()
         self.stdout.write(f"ingest of shard {shard} is ready")
         try:

@@ -1,5 +1,4 @@
 import sys
-import threading
 
 import pytest
 
@@ -27,26 +26,3 @@ def test_a_step_says_its_name_its_notes_and_its_seconds(capsys: pytest.CaptureFi
 def test_only_the_last_lines_are_shown() -> None:
     text = "\n".join(f"line {number}" for number in range(100))
     assert steps.last_lines(text, 2) == "    line 98\n    line 99"
-
-
-def test_work_beside_runs_while_the_caller_goes_on() -> None:
-    go = threading.Event()
-    seen: list[str] = []
-
-    def work() -> None:
-        go.wait(5)
-        seen.append("worked")
-
-    beside = steps.Beside(work)
-    assert seen == []
-    go.set()
-    beside.join()
-    assert seen == ["worked"]
-
-
-def test_what_fails_beside_is_raised_at_the_join() -> None:
-    def work() -> None:
-        raise steps.SetupError("npm has no network.")
-
-    with pytest.raises(steps.SetupError, match="npm has no network"):
-        steps.Beside(work).join()

@@ -16,6 +16,7 @@ from django.test import Client, override_settings
 
 from dashboard.proxy import application
 from dashboard.proxy.application import AppProxy
+from dashboard.proxy.tunnel import TunnelClosed
 from dashboard.sockets import admission as door
 from dashboard.sockets import session_socket
 from runs.models import Cluster, Membership, Node, Run, User
@@ -51,7 +52,7 @@ def run(cast: Cast) -> Run:
 async def no_tunnel_left() -> AsyncIterator[None]:
     yield
     for tunnel in application.tunnels()._open.values():
-        tunnel.close("The test is over.")
+        tunnel.finish(TunnelClosed(502, "The test is over."))
     await asyncio.gather(*session_socket.concluding)
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from dashboard.proxy import application
 from dashboard.proxy.application import AppProxy
+from dashboard.proxy.tunnel import TunnelClosed
 from dashboard.sockets import session_socket
 from runs.models import Node, Run
 from tests.cast import Cast
@@ -156,7 +157,7 @@ def test_no_request_to_an_app_makes_the_proxy_fail(cast: Cast, run: Run) -> None
         for task in tasks:
             task.cancel()
         for tunnel in application.tunnels()._open.values():
-            tunnel.close("The test is over.")
+            tunnel.finish(TunnelClosed(502, "The test is over."))
         await asyncio.gather(*session_socket.concluding, *tasks, return_exceptions=True)
         await node.close()
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import strategies as st
 
-from dashboard.proxy.tunnel import BUFFER_BYTES, CHANNEL, NUMBER, Channel, Tunnel
+from dashboard.proxy.tunnel import BUFFER_BYTES, CHANNEL, NUMBER, Channel, Tunnel, TunnelClosed
 from dashboard.sockets.session_socket import SessionLink
 from runs.interactive.app_tickets import AppPass
 from tests.fuzzing import fuzz, mutated
@@ -42,16 +42,18 @@ class PlayedLink:
 
 
 class PlayedTunnel(Tunnel):
-    async def _record(self, end: SessionEnd) -> None:
+    async def _record(self, link: SessionLink, end: SessionEnd) -> None:
         self._is_recorded = True
+        self.finish(TunnelClosed(502, end.sentence))
 
 
 async def received(frames: Frames) -> tuple[Tunnel, Channel]:
     """Return a tunnel with one open connection that has received these frames and read none of them."""
     tunnel = PlayedTunnel(AppPass(run="run", rank=0, port=6006, user=1, secret="secret", is_token=False))
-    tunnel._link, tunnel._is_recorded = cast(SessionLink, PlayedLink(frames)), True
+    link = cast(SessionLink, PlayedLink(frames))
+    tunnel._link, tunnel._is_recorded = link, True
     channel = await tunnel.connect()
-    await asyncio.wait_for(tunnel._receive(), 10)
+    await asyncio.wait_for(tunnel._guarded(tunnel._receive(link)), 10)
     await asyncio.sleep(0)
     return tunnel, channel
 

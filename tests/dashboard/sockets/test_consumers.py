@@ -11,7 +11,8 @@ from django.test import Client
 from dashboard.asgi import application
 from dashboard.sockets import admission as door
 from dashboard.sockets import feeds
-from dashboard.sockets.consumers import MAX_FRAMES, UNAVAILABLE
+from dashboard.sockets.admission import UNAVAILABLE
+from dashboard.sockets.consumers import MAX_FRAMES
 from runs import actions
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import push_now

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboard.asgi import application
-from dashboard.sockets.admission import is_same_origin
-from dashboard.sockets.consumers import NOT_FOUND
+from dashboard.sockets.admission import NOT_FOUND, is_same_origin
 from tests.sockets import Socket
 
 
