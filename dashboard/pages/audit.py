@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -23,14 +22,6 @@ LIMIT = 100
 TEXTS = ("q", "actor", "action", "project", "result")
 RESULTS = (("", "Any result"), ("ok", "Done"), ("refused", "Refused"), ("failed", "Failed"))
 MAX_CHARACTERS = 2_000
-
-
-class AuditLine(NamedTuple):
-    row: ShownEntry
-    colour: str  # of what came of it
-    word: str
-    before: str
-    after: str
 
 
 @page(get=auditors(Permission.AUDIT_READ))
@@ -74,9 +65,10 @@ def compliance(request: HttpRequest) -> HttpResponse:
     return show(request, "audit/compliance.html", {"report": found, "num_red": num_red})
 
 
-def _line(row: ShownEntry) -> AuditLine:
+def _line(row: ShownEntry) -> dict[str, object]:
     colour = "green" if row.result == "ok" else "amber" if row.result.startswith("refused") else "red"
-    return AuditLine(row, colour, result_words(row.result), _text(row.before), _text(row.after))
+    result = {"colour": colour, "word": result_words(row.result)}
+    return {"row": row, **result, "before": _text(row.before), "after": _text(row.after)}
 
 
 def _text(values: JsonObject | None) -> str:

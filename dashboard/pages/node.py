@@ -1,7 +1,6 @@
 """The page of one node: how it feels now and felt lately, what it is made of, what it trains."""
 
 from collections import Counter
-from typing import NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
@@ -58,8 +57,6 @@ UNGUARDED = (
 OWN_NETWORK = "It has a network of its own, which leads nowhere."
 RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
 NUM_RUNS = 8
-
-
 VERBS = {
     "drain": Verb(actions.drain_node, "Draining {name}: nothing new is placed on it.", undo="enable"),
     "enable": Verb(actions.enable_node, "{name} takes runs again.", undo="drain"),
@@ -140,14 +137,7 @@ def facts(node: Node) -> list[tuple[str, str | int, str]]:
 # Sandbox of a node, on its page: the level, what a script reaches, its limits, and why there is no more.
 
 
-class IsolationView(NamedTuple):
-    heading: str
-    sentences: list[str]  # what a script reaches
-    limits: list[str]  # what it may take
-    missing: list[str]  # why the level is no higher
-
-
-def isolation_of(node: Node) -> IsolationView:
+def isolation_of(node: Node) -> dict[str, object]:
     machine = node.machine
     heading, sentence = BY_MECHANISM.get(machine.isolation or "none", BY_MECHANISM["none"])
     level = node.sandbox_level or SandboxLevel.NONE
@@ -167,7 +157,8 @@ def isolation_of(node: Node) -> IsolationView:
     if level < cluster.isolation_minimum:
         missing.insert(0, f"Cluster {cluster.name} asks for level {cluster.isolation_minimum}: it places nothing here.")
     title = f"Sandbox level {level} of {HIGHEST_LEVEL}: {heading[0].lower()}{heading[1:]}"
-    return IsolationView(title, reach, limits_of(known) if machine.sandbox else [], missing)
+    limits = limits_of(known) if machine.sandbox else []
+    return {"heading": title, "sentences": reach, "limits": limits, "missing": missing}
 
 
 def limits_of(known: NodeSandbox) -> list[str]:

@@ -204,7 +204,7 @@ def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
 @page(get=PUBLIC)
 def metadata(request: HttpRequest, provider_id: str) -> HttpResponse:
     provider = known_provider(provider_id, "saml")
-    document = saml.metadata_of(provider, back=_back(provider), metadata=_metadata(provider))
+    document = saml.metadata_of(provider, **_addresses(provider))
     return HttpResponse(document, content_type="application/samlmetadata+xml")
 
 
@@ -227,7 +227,7 @@ class Passed(WireStruct):
 
 
 def _lead_by_saml(request: HttpRequest, provider: Provider, *, process: str, after: str) -> HttpResponse:
-    request_id, url = saml.ask(provider, back=_back(provider), metadata=_metadata(provider))
+    request_id, url = saml.ask(provider, **_addresses(provider))
     now = time.time()
     waiting = {key: one for key, one in _waiting(request).items() if now - one.since < REQUEST_S}
     waiting[request_id] = Wanted(provider.id, process, after, now)
@@ -238,11 +238,9 @@ def _lead_by_saml(request: HttpRequest, provider: Provider, *, process: str, aft
 
 def _check_assertion(request: HttpRequest, provider: Provider) -> HttpResponse:
     """Check what was posted; nothing of it is kept here but that it was used. RelayState is not read."""
+    answer = request.POST.get("SAMLResponse", "")
     try:
-        found = saml.read_answer(
-            provider, request.POST.get("SAMLResponse", ""),
-            back=_back(provider), metadata=_metadata(provider), now=datetime.now(UTC),
-        )  # fmt: skip
+        found = saml.read_answer(provider, answer, now=datetime.now(UTC), **_addresses(provider))
     except saml.BadAssertion as error:
         return _not_accepted(request, provider, str(error))
     try:
@@ -287,12 +285,10 @@ def _here(provider: Provider) -> str:
     return reverse("saml-assertion", args=[provider.id])
 
 
-def _back(provider: Provider) -> str:
-    return f"{settings.PUBLIC_URL}{_here(provider)}"
-
-
-def _metadata(provider: Provider) -> str:
-    return f"{settings.PUBLIC_URL}{reverse('saml-metadata', args=[provider.id])}"
+def _addresses(provider: Provider) -> dict[str, str]:
+    """Where the browser comes back to, and where we say what we are."""
+    paths = {"back": _here(provider), "metadata": reverse("saml-metadata", args=[provider.id])}
+    return {name: f"{settings.PUBLIC_URL}{path}" for name, path in paths.items()}
 
 
 def _not_accepted(request: HttpRequest, provider: Provider, problem: str, status: int = 403) -> HttpResponse:

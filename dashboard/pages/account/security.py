@@ -32,7 +32,20 @@ WRONG_CODE = "This is not the code that the app shows now. Check the clock of it
 
 @page(get=own(Permission.ACCOUNT_READ))
 def security(request: HttpRequest) -> HttpResponse:
-    return _show(request)
+    user = person(request)
+    here = request.session.get(SESSION_ROW)
+    names = {one.id: one.name for one in settings.SIGN_IN.providers}
+    connected = {one.provider: one for one in user.identities.exclude(subject="")}
+    sessions = [(row, device_of(row.agent), _method(row, names), row.pk == here) for row in sessions_of(user)]
+    context = {
+        "factors": factors.factors_of(user),
+        "is_missing": second_factor.is_missing(user),
+        "sessions": sessions,
+        "num_others": sum(not is_here for *_, is_here in sessions),
+        "connect_key": connect_key(request),
+        "providers": [(key, name, connected.get(key)) for key, name in names.items()],
+    }
+    return show(request, "account/security.html", context, fragments=FRAGMENTS)
 
 
 @page(post=own(Permission.ACCOUNT_MANAGE))
@@ -126,23 +139,6 @@ def _app_page(request: HttpRequest, app: tuple[str, str], problem: str = "", sta
     shown = " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))
     picture = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
     return show(request, "account/app.html", {"secret": shown, "picture": picture, "problem": problem}, status=status)
-
-
-def _show(request: HttpRequest) -> HttpResponse:
-    user = person(request)
-    here = request.session.get(SESSION_ROW)
-    names = {one.id: one.name for one in settings.SIGN_IN.providers}
-    connected = {one.provider: one for one in user.identities.exclude(subject="")}
-    sessions = [(row, device_of(row.agent), _method(row, names), row.pk == here) for row in sessions_of(user)]
-    context = {
-        "factors": factors.factors_of(user),
-        "is_missing": second_factor.is_missing(user),
-        "sessions": sessions,
-        "num_others": sum(not is_here for *_, is_here in sessions),
-        "connect_key": connect_key(request),
-        "providers": [(key, name, connected.get(key)) for key, name in names.items()],
-    }
-    return show(request, "account/security.html", context, fragments=FRAGMENTS)
 
 
 def _method(row: BrowserSession, names: dict[str, str]) -> str:

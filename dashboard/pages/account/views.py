@@ -1,7 +1,7 @@
 """One's own account: tokens, password, theme; and the data of a person."""
 
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
@@ -90,18 +90,13 @@ def from_admin(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
-class TokenView(NamedTuple):
-    token: Token
-    has_ended: bool
-    reach: str  # what it may do and where, in words
-
-
-def token_view(token: Token, now: datetime) -> TokenView:
+def token_view(token: Token, now: datetime) -> tuple[Token, bool, str]:
+    """Return it, whether it has ended, and what it may do and where, in words."""
     words = [] if token.scopes is None else [", ".join(token.scopes)]
     if token.project_ids is not None:
         names = Project.objects.filter(pk__in=token.project_ids).values_list("name", flat=True)
         words.append(f"in {', '.join(names) or 'projects that are gone'}")
-    return TokenView(token, token.expires_at is not None and token.expires_at <= now, " ".join(words))
+    return token, token.expires_at is not None and token.expires_at <= now, " ".join(words)
 
 
 def _show(request: HttpRequest, *, status: int = 200, **context: object) -> HttpResponse:

@@ -42,8 +42,23 @@ def boxes_of(user: Someone, nodes: Sequence[Node], now: datetime) -> list[NodeBo
     runs = {run.pk: run for run in visible_runs(user).filter(pk__in=run_ids)} if run_ids else {}
     in_order = sorted(runs.values(), key=lambda run: (run.created_at, run.pk))
     colours = {run_id: colour + 1 for run_id, colour in colours_apart(user, in_order).items()} if runs else {}
-    slow = _slow(runs)
-    return [_box(node, by_node[node.pk], runs, colours, slow[node.pk], now) for node in nodes]
+    slow, known, made = _slow(runs), contact_time(now), []
+    for node in nodes:
+        own, num_shown = by_node[node.pk], min(node.slots, MAX_SLOTS)
+        squares = [_square(index, own.get(index, []), runs, colours) for index in range(num_shown)]
+        here = {run_id: runs[run_id] for holders in own.values() for run_id in holders if run_id in runs}
+        box = NodeBox(
+            node=node,
+            slots=mark_safe("".join(squares)),
+            num_hidden=node.slots - num_shown,
+            num_held=len(own),
+            is_away=not node.is_in_contact(known),
+            has_gpus=node.accelerator == "gpu",
+            runs=[(run, colours[run.pk]) for run in here.values()],
+            slow=slow[node.pk],
+        )
+        made.append(box)
+    return made
 
 
 def _slow(runs: Mapping[str, Run]) -> defaultdict[str, list[str]]:
@@ -55,29 +70,6 @@ def _slow(runs: Mapping[str, Run]) -> defaultdict[str, list[str]]:
             sentences = slow_sentences(list(group), num_ranks=attempt.world_size)
             found[node_id].append(f"{runs[attempt.run_id].name}: {' '.join(sentences)}")
     return found
-
-
-def _box(
-    node: Node,
-    held: dict[int, list[str]],
-    runs: dict[str, Run],
-    colours: Mapping[str, int],
-    slow: list[str],
-    now: datetime,
-) -> NodeBox:
-    num_shown = min(node.slots, MAX_SLOTS)
-    squares = [_square(index, held.get(index, []), runs, colours) for index in range(num_shown)]
-    here = {run_id: runs[run_id] for holders in held.values() for run_id in holders if run_id in runs}
-    return NodeBox(
-        node=node,
-        slots=mark_safe("".join(squares)),
-        num_hidden=node.slots - num_shown,
-        num_held=len(held),
-        is_away=not node.is_in_contact(contact_time(now)),
-        has_gpus=node.accelerator == "gpu",
-        runs=[(run, colours[run.pk]) for run in here.values()],
-        slow=slow,
-    )
 
 
 def _square(index: int, holders: Sequence[str], runs: Mapping[str, Run], colours: Mapping[str, int]) -> str:

@@ -70,13 +70,6 @@ class Values(NamedTuple):
         }
 
 
-class FieldView(NamedTuple):
-    field: SettingField
-    value: str
-    is_kept: bool  # a secret that was given before
-    problem: str
-
-
 class ClusterForm(NamedTuple):
     values: Values
     heading: str
@@ -85,13 +78,14 @@ class ClusterForm(NamedTuple):
     is_new: bool = False
     kept: frozenset[str] = frozenset()  # names of secrets
 
-    def lines(self, problems: Mapping[str, str]) -> list[FieldView]:
+    def lines(self, problems: Mapping[str, str]) -> list[tuple[SettingField, str, bool, str]]:
+        """Return each field of the engine, its text, whether a secret was given before, and the problem."""
         engine = allocating_engine(self.engine)
         return [self._line(field, problems) for field in engine.settings_type.fields()] if engine else []
 
-    def _line(self, field: SettingField, problems: Mapping[str, str]) -> FieldView:
+    def _line(self, field: SettingField, problems: Mapping[str, str]) -> tuple[SettingField, str, bool, str]:
         shown = "" if field.kind == SECRET else self.values.settings.get(field.name, "")
-        return FieldView(field, shown, field.name in self.kept, problems.get(f"settings.{field.name}", ""))
+        return field, shown, field.name in self.kept, problems.get(f"settings.{field.name}", "")
 
     @property
     def document(self) -> JsonObject:

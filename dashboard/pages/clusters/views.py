@@ -1,9 +1,7 @@
 """Clusters: how full they are, who holds which slot, who waits and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
 from django.conf import settings
 from django.db.models import Case, Count, Q, Sum, When
@@ -16,7 +14,7 @@ from dashboard.pages.shared import drawn, numbers
 from dashboard.pages.shared.badges import Badge
 from dashboard.pages.shared.drawn import address, age, clipped
 from dashboard.pages.shared.frame import page, show
-from dashboard.pages.shared.gauges import CheckTable, TimeView, check_table, time_view
+from dashboard.pages.shared.gauges import check_table, time_view
 from dashboard.pages.shared.grid import GridRow, Sort
 from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.shared.sheet import Kind, Sheet
@@ -27,12 +25,12 @@ from runs.life.preflight.needs import checked_nodes
 from runs.life.preflight.vetting import checks_together
 from runs.models import Allocation, Cluster, Node, Preflight, Run
 from runs.models.indexes import first_rows
-from runs.placing.queue import QueuedRun, queue_of, waiting_runs
+from runs.placing.queue import queue_of, waiting_runs
 from runs.presenting.server_state import contact_time, num_ready
 from runs.records.time_use.sums import time_of_all
 from runs.rights import access
 from runs.rights.access.operations import lists
-from runs.serving.certificates import Certificate, Served, Unreadable, served
+from runs.serving.certificates import Unreadable, served
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.contract.machines import Health
 from trainyard.grouping import grouped
@@ -41,26 +39,6 @@ STATES = (Badge("out of contact", "red", "status-lost"), Badge("draining", "ambe
           Badge("in contact", "green", "check"), Badge("slow", "amber", "alert"))  # fmt: skip
 MAX_JOBS = 50
 MAX_QUEUE = 5
-
-
-@dataclass(frozen=True)
-class ClusterView:
-    cluster: Cluster
-    boxes: Sequence[NodeBox]
-    num_away: int
-    num_draining: int
-    num_slots: int
-    num_held: int
-    num_free: int  # on nodes that are in contact and not drained
-    unit: str  # GPU or slot
-    queue: list[QueuedRun]  # the first
-    num_waiting: int
-    machines: "MachinesView | None"  # of an engine that brings nodes
-    num_ready_spares: int  # idle nodes that have prepared what its runs would need
-    time: TimeView | None  # of the runs on it that this person sees
-    checks: CheckTable
-    preflight: Preflight | None  # the newest that somebody asked for
-    may_check: bool
 
 
 @page(get=lists(access.Permission.CLUSTERS_READ))
@@ -72,77 +50,48 @@ def clusters(request: HttpRequest) -> HttpResponse:
     boxes = grouped((box.node.cluster_id, box) for box in boxes_of(request.user, list(access.nodes_of(shown)), now))
     found = [describe(request.user, cluster, boxes.get(cluster.pk, ()), now) for cluster in shown]
     context = {
-        "clusters": sorted(found, key=lambda one: not one.boxes),  # those without nodes last
+        "clusters": sorted(found, key=lambda one: not one["boxes"]),  # those without nodes last
         "may_manage": access.can_manage_clusters(request.user),
         "tls": tls_view(),
     }
     return show(request, "nodes/clusters.html", context, fragments={"clusters": "nodes/_clusters.html"})
 
 
-class TlsView(NamedTuple):
-    """``problem``: a sentence where the certificates cannot be read."""
-
-    served: Served | None
-    authority: Certificate | None
-    problem: str = ""
-
-
-def tls_view() -> TlsView:
+def tls_view() -> dict[str, object]:
     try:
         found = served(settings.TLS_FOLDER) if settings.IS_TLS_SERVED else None
     except Unreadable as error:
-        return TlsView(None, None, str(error))
-    return TlsView(found, found.authorities[0] if found and found.authorities else None)
+        return {"problem": str(error)}
+    return {"served": found, "authority": found.authorities[0] if found and found.authorities else None}
 
 
-def describe(user: access.Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: datetime) -> ClusterView:
+def describe(user: access.Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: datetime) -> dict[str, object]:
     nodes = [box.node for box in boxes]
     usable = [box for box in boxes if not box.is_away and not box.node.is_draining]
-    return ClusterView(
-        cluster=cluster,
-        boxes=boxes,
-        num_away=sum(box.is_away for box in boxes),
-        num_draining=sum(node.is_draining for node in nodes),
-        num_slots=sum(node.slots for node in nodes),
-        num_held=sum(box.num_held for box in boxes),
-        num_free=sum(max(0, box.node.slots - box.num_held) for box in usable),
-        unit="GPU" if boxes and all(box.has_gpus for box in boxes) else "slot",
-        queue=queue_of(user, cluster, now)[:MAX_QUEUE],
-        num_waiting=waiting_runs(cluster).count(),
-        machines=machines_view(user, cluster),
-        num_ready_spares=num_ready(box.node for box in boxes if not box.is_away),
-        time=time_view(time_of_all(access.visible_runs(user).filter(cluster=cluster), now), "Where the time went"),
-        checks=check_table(checks_together(checked_nodes(nodes, contact_time(now)))),
-        preflight=cluster.preflights.filter(why=Preflight.Why.ASKED).first(),
-        may_check=bool(nodes) and access.can_run_on(user, cluster),
-    )
+    return {
+        "cluster": cluster,
+        "boxes": boxes,
+        "num_away": sum(box.is_away for box in boxes),
+        "num_draining": sum(node.is_draining for node in nodes),
+        "num_slots": sum(node.slots for node in nodes),
+        "num_held": sum(box.num_held for box in boxes),
+        "num_free": sum(max(0, box.node.slots - box.num_held) for box in usable),
+        "unit": "GPU" if boxes and all(box.has_gpus for box in boxes) else "slot",
+        "queue": queue_of(user, cluster, now)[:MAX_QUEUE],
+        "num_waiting": waiting_runs(cluster).count(),
+        "machines": machines_view(user, cluster),
+        "num_ready_spares": num_ready(box.node for box in boxes if not box.is_away),
+        "time": time_view(time_of_all(access.visible_runs(user).filter(cluster=cluster), now), "Where the time went"),
+        "checks": check_table(checks_together(checked_nodes(nodes, contact_time(now)))),
+        "preflight": cluster.preflights.filter(why=Preflight.Why.ASKED).first(),
+        "may_check": bool(nodes) and access.can_run_on(user, cluster),
+    }
 
 
 # Machines that an engine may bring, and those that it has asked its system for.
 
 
-class JobLine(NamedTuple):
-    """``run`` is None where it is of a project that this person does not see."""
-
-    job: str
-    run: Run | None
-    state: str
-    hosts: str
-    words: str  # why it is pending, or what is wrong
-    since: datetime
-
-
-class MachinesView(NamedTuple):
-    engine: str  # the system's name
-    num_machines: int
-    slots: str  # on each, in words
-    num_free: int  # slots of machines that nobody uses
-    jobs: list[JobLine]
-    pool: str = ""  # of machines that stay: how many there are, and why
-    asked_at: datetime | None = None  # the last of them
-
-
-def machines_view(user: access.Someone, cluster: Cluster) -> MachinesView | None:
+def machines_view(user: access.Someone, cluster: Cluster) -> dict[str, object] | None:
     """Return None for a cluster whose nodes stay."""
     engine = allocating_engine(cluster.engine)
     if engine is None:
@@ -151,13 +100,17 @@ def machines_view(user: access.Someone, cluster: Cluster) -> MachinesView | None
     rows = Allocation.objects.filter(attempt__run__cluster=cluster).exclude(state=Allocation.State.OVER)
     allocations = first_rows(rows.select_related("attempt").order_by("created_at", "pk"), MAX_JOBS)
     seen = access.visible_runs(user).in_bulk([one.attempt.run_id for one in allocations])
-    lines = [_line(one, seen.get(one.attempt.run_id)) for one in allocations]
     unused = Node.objects.filter(cluster=cluster, kind=Node.Kind.OFFERED, removed_at=None, placements=None)
-    num_free = unused.aggregate(total=Sum("slots"))["total"] or 0
-    pool, at = cluster.pool.get("sentence", "") if has_pool(cluster) else "", cluster.pool.get("asked_at")
-    asked_at = datetime.fromtimestamp(at, UTC) if at else None
-    most = sum(one.num_machines for one in offers)
-    return MachinesView(engine.label, most, _slots(offers), num_free, lines, pool, asked_at)
+    at = cluster.pool.get("asked_at")
+    return {
+        "engine": engine.label,
+        "num_machines": sum(one.num_machines for one in offers),
+        "slots": _slots(offers),
+        "num_free": unused.aggregate(total=Sum("slots"))["total"] or 0,
+        "jobs": [_line(one, seen.get(one.attempt.run_id)) for one in allocations],
+        "pool": cluster.pool.get("sentence", "") if has_pool(cluster) else "",  # how many machines stay, and why
+        "asked_at": datetime.fromtimestamp(at, UTC) if at else None,
+    }
 
 
 def _slots(offers: Sequence[Offer]) -> str:
@@ -167,10 +120,11 @@ def _slots(offers: Sequence[Offer]) -> str:
     return f"{words} slot{'' if numbers == [1] else 's'}"
 
 
-def _line(allocation: Allocation, run: Run | None) -> JobLine:
-    words = allocation.problem or allocation.sentence
-    hosts = ", ".join(str(host) for host in allocation.hosts)
-    return JobLine(allocation.job, run, allocation.state, hosts, words if run else "", allocation.created_at)
+def _line(allocation: Allocation, run: Run | None) -> dict[str, object]:
+    """``run`` is None where it is of a project that this person does not see."""
+    words = (allocation.problem or allocation.sentence) if run else ""
+    about = {"job": allocation.job, "state": allocation.state, "since": allocation.created_at}
+    return {**about, "run": run, "words": words, "hosts": ", ".join(map(str, allocation.hosts))}
 
 
 # Nodes as a table.

@@ -70,7 +70,7 @@ def _row(row: Compared, columns: Sequence[Column], metric: Metric, own: Fields, 
         "name": f'<a class="name clip" dir="auto" tabindex="-1" data-open href="{run_url(row.run.pk)}"'
         f' title="{name}">{name}</a>',
         "value": f"{note}{escape(numbers.metric(row.value, metric.name))}",
-        "against": _against(row.against, is_base=row.is_base, is_whole=listing.is_tested),
+        "against": _against(row.against, is_base=row.is_base, is_whole=not listing.remark),
         "status": f'<span title="{escape(row.run.reason_sentence)}">{drawn.status(row.badge)}</span>',
     }
     cells = [drawn_of[one.name] if one.name in drawn_of else _setting(own.get(one.name, "")) for one in columns]

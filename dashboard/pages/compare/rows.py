@@ -88,12 +88,7 @@ class CompareList(NamedTuple):
     groups: list[RunGroup]
     num_not_shown: int  # rows
     base: Run | None
-    remark: str  # about noise, where all differences would say the same
-
-    @property
-    def is_tested(self) -> bool:
-        """Return whether each difference says what seeds say of it."""
-        return not self.remark
+    remark: str  # about noise, where all differences would say the same; else each says it
 
 
 class Sides(NamedTuple):

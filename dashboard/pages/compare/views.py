@@ -56,7 +56,10 @@ def compare(request: HttpRequest) -> HttpResponse:
     for one in charts["runs"]:  # nobody groups by what is the same everywhere
         one["fields"] = {path: text for path, text in one["fields"].items() if path in differ}
     usual = usual_group(list(fields.values()), differ) if is_many else ""
-    base = text_of(request.GET, "base")
+    base, group = text_of(request.GET, "base"), text_of(request.GET, "group") or usual
+    metric, sorts = _metric(request, [run.pk for run in runs]), read_sorts(text_of(request.GET, "sort"))
+    by = [path for path in group.split(",") if path in differ]
+    found = listed(runs, metric, colours, fields, differ, by, sorts, base)
     context = {
         "charts": charts,
         **bands,
@@ -69,7 +72,16 @@ def compare(request: HttpRequest) -> HttpResponse:
         "warning": warning,
         "sides": SIDE_BY_SIDE,
         "colour_names": list(enumerate(COLOURS, start=1)),
-        **_list(request, runs, colours, fields, differ, usual, base),
+        "list": found,
+        "table": cells.table(found, metric, fields, differ, sorts),
+        "is_grouped": bool(by),
+        "is_each": group == EACH,
+        "group_by": [(path, path in by) for path in differ],
+        "group_names": ", ".join(path.rpartition(".")[2] for path in by),
+        "bands": BANDS,
+        "band": text_of(request.GET, "band"),
+        "metric": metric,
+        "statistics": STATISTICS,
         "specs": spec_table(runs, fields, differ, base=base, is_whole=text_of(request.GET, "all") == "1"),
     }
     return show(request, "runs/compare.html", context, fragments=FRAGMENTS)
@@ -81,32 +93,9 @@ def _side(request: HttpRequest, side: str) -> HttpResponse:
     return show(request, "runs/_compare_side.html", {"side": side, "runs": runs, **found})
 
 
-def _list(
-    request: HttpRequest,
-    runs: Sequence[Run],
-    colours: dict[str, int],
-    fields: dict[str, Fields],
-    differ: list[str],
-    usual: str,
-    base: str,
-) -> dict[str, object]:
-    ids = [run.pk for run in runs]
-    metric = choose_metric(read.series_names(ids), text_of(request.GET, "metric"), text_of(request.GET, "statistic"))
-    group, sorts = text_of(request.GET, "group") or usual, read_sorts(text_of(request.GET, "sort"))
-    by = [path for path in group.split(",") if path in differ]
-    found = listed(runs, metric, colours, fields, differ, by, sorts, base)
-    return {
-        "list": found,
-        "table": cells.table(found, metric, fields, differ, sorts),
-        "is_grouped": bool(by),
-        "is_each": group == EACH,
-        "group_by": [(path, path in by) for path in differ],
-        "group_names": ", ".join(path.rpartition(".")[2] for path in by),
-        "bands": BANDS,
-        "band": text_of(request.GET, "band"),
-        "metric": metric,
-        "statistics": STATISTICS,
-    }
+def _metric(request: HttpRequest, ids: Sequence[str]) -> Metric:
+    names = read.series_names(ids)
+    return choose_metric(names, text_of(request.GET, "metric"), text_of(request.GET, "statistic"))
 
 
 # Plots: each run is to them what a trial is to the plots of a sweep, so that the same scripts draw both.
@@ -243,6 +232,5 @@ def matters(request: HttpRequest) -> HttpResponse:
 def _compared(request: HttpRequest) -> Compared:
     runs, _ = compared_runs(request.user, asked_of(request.GET))
     fields: dict[str, Fields] = {run.pk: fields_of(run.spec) for run in runs}
-    ids = list(fields)
-    metric = choose_metric(read.series_names(ids), text_of(request.GET, "metric"), text_of(request.GET, "statistic"))
-    return Compared(runs, fields, differing(list(fields.values())), metric, metric.of_runs(ids))
+    metric = _metric(request, list(fields))
+    return Compared(runs, fields, differing(list(fields.values())), metric, metric.of_runs(list(fields)))

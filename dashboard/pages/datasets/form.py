@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from typing import NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
@@ -81,26 +80,15 @@ def _option_names() -> list[str]:
     return list(dict.fromkeys(name for source in SOURCES for name in options_of(source)))
 
 
-class SourceOption(NamedTuple):
-    """A field that only some sources have; ``only`` has the classes that show it beside these."""
-
-    name: str
-    label: str
-    help: str
-    only: str
-    value: str
-    problem: str
-    placeholder: str
-
-
-def _options(values: dict[str, str], problems: dict[str, str]) -> list[SourceOption]:
+def _options(values: dict[str, str], problems: dict[str, str]) -> list[dict[str, str]]:
+    """Return the fields that only some sources have; ``only`` has the classes that show one beside these."""
     made = []
     for name in _option_names():
         sources = [source for source in SOURCES if name in options_of(source)]
         info = options_of(sources[0])[name]
         only = " ".join(f"for-{source}" for source in sources)
-        problem, default = problems.get(name, ""), str(info.default)
-        made.append(SourceOption(name, info.label, info.help, only, values[name], problem, default))
+        own = {"name": name, "label": info.label, "help": info.help, "only": only, "placeholder": str(info.default)}
+        made.append({**own, "value": values[name], "problem": problems.get(name, "")})
     return made
 
 

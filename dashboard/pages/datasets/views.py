@@ -143,53 +143,28 @@ def _uses(user: access.Someone, datasets: list[Dataset]) -> dict[tuple[Any, Any]
 # Findings of a node in a dataset, as its page draws them. All of it is text that others wrote: templates escape it.
 
 
-class ColumnRow(NamedTuple):
-    name: str
-    type: str
-    missing: str
-    min: str
-    max: str
-    mean: str
-    distinct: str
-    examples: str
-    is_target: bool
-
-
-class Preview(NamedTuple):
-    kind: str  # table, text, images; empty where nothing is known
-    columns: list[ColumnRow]
-    num_hidden_columns: int
-    titles: list[str]
-    rows: list[list[str]]
-    classes: list[tuple[str, int]]  # with their rows, the largest first
-    num_hidden_classes: int
-    text: str
-    pictures: list[dict[str, object]]  # the name and the urls of each class
-    is_sample: bool
-
-
 def badge_of(dataset: Dataset) -> Badge:
     return BADGES[Dataset.State(dataset.state)]
 
 
-def preview(dataset: Dataset) -> Preview:
+def preview(dataset: Dataset) -> dict[str, object]:
     facts: DatasetFacts = dataset.facts
     columns = facts.get("columns") or []
     classes = sorted(facts.get("classes") or [], key=lambda one: -one["count"])
     images = facts.get("images") or []  # each was checked to be base64 of a PNG when it came
     pictures = grouped((str(one.get("label", "")), f"data:image/png;base64,{one['png']}") for one in images)
-    return Preview(
-        kind=facts.get("kind", ""),
-        columns=[_column(one, dataset.options.get("target", "")) for one in columns[:MAX_COLUMNS]],
-        num_hidden_columns=max(int(facts.get("num_columns") or 0), len(columns)) - len(columns[:MAX_COLUMNS]),
-        titles=[one["name"] for one in columns[:MAX_CELLS]],
-        rows=[[cell(value) for value in row[:MAX_CELLS]] for row in facts.get("rows") or []],
-        classes=[(one["name"], one["count"]) for one in classes[:MAX_CLASSES]],
-        num_hidden_classes=len(classes) - len(classes[:MAX_CLASSES]),
-        text=facts.get("text", ""),
-        pictures=[{"name": name, "urls": urls} for name, urls in sorted(pictures.items())],
-        is_sample=bool(facts.get("is_sample")),
-    )
+    return {
+        "kind": facts.get("kind", ""),  # table, text, images; empty where nothing is known
+        "columns": [_column(one, dataset.options.get("target", "")) for one in columns[:MAX_COLUMNS]],
+        "num_hidden_columns": max(int(facts.get("num_columns") or 0), len(columns)) - len(columns[:MAX_COLUMNS]),
+        "titles": [one["name"] for one in columns[:MAX_CELLS]],
+        "rows": [[cell(value) for value in row[:MAX_CELLS]] for row in facts.get("rows") or []],
+        "classes": [(one["name"], one["count"]) for one in classes[:MAX_CLASSES]],
+        "num_hidden_classes": len(classes) - len(classes[:MAX_CLASSES]),
+        "text": facts.get("text", ""),
+        "pictures": [{"name": name, "urls": urls} for name, urls in sorted(pictures.items())],
+        "is_sample": bool(facts.get("is_sample")),
+    }
 
 
 def cell(value: object) -> str:
@@ -201,16 +176,16 @@ def cell(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _column(one: ColumnFacts, target: str) -> ColumnRow:
+def _column(one: ColumnFacts, target: str) -> dict[str, object]:
     mean = one.get("mean")
-    return ColumnRow(
-        name=one["name"],
-        type=one.get("type", ""),
-        missing=count(one["missing"]) if one.get("missing") else "",
-        min=cell(one.get("min")),
-        max=cell(one.get("max")),
-        mean="" if mean is None else number(mean),
-        distinct=count(one["num_distinct"]) if one.get("num_distinct") is not None else "",
-        examples=", ".join(filter(None, map(cell, one.get("examples") or [])))[:200],
-        is_target=one["name"] == target,
-    )
+    return {
+        "name": one["name"],
+        "type": one.get("type", ""),
+        "missing": count(one["missing"]) if one.get("missing") else "",
+        "min": cell(one.get("min")),
+        "max": cell(one.get("max")),
+        "mean": "" if mean is None else number(mean),
+        "distinct": count(one["num_distinct"]) if one.get("num_distinct") is not None else "",
+        "examples": ", ".join(filter(None, map(cell, one.get("examples") or [])))[:200],
+        "is_target": one["name"] == target,
+    }

@@ -102,15 +102,16 @@ def home(request: HttpRequest) -> HttpResponse:
     unended = runs.filter(ended_at=None)
     running = unended.filter(one_of("status", PLACED), is_none("local_id") | one_of("status", [Status.RUNNING]))
     waiting = unended.filter(is_none("local_id"), one_of("status", WAITING))
+    failed = runs.filter(one_of("status", [Status.FAILED]), ended_at__gte=now - LATELY)  # nobody restarted them since
     elsewhere = unended.filter(one_of("status", [Status.LOST])).exclude(local_id=None)
-    live, queued, troubled, endless, ended, failed, idle = _rows(
+    live, queued, troubled, endless, ended, failures, idle = _rows(
         [
             (running.order_by(mine_first, NEAREST_FIRST, "-created_at", "-pk"), MAX_RUNNING),
             (waiting.order_by(mine_first, "created_at", "pk"), MAX_WAITING),
             (troubled_runs(runs, now), MAX_TROUBLED),
             (elsewhere, MAX_ENDLESS),
             (runs.filter(one_of("status", FINAL), ended_at__isnull=False).order_by("-ended_at", "-pk"), MAX_ENDED),
-            (failed_lately(runs, now), MAX_FAILED),
+            (failed.order_by("-ended_at", "-pk"), MAX_FAILED),
             (idle_runs(runs, user), MAX_TROUBLED),
         ],
         user,
@@ -118,7 +119,7 @@ def home(request: HttpRequest) -> HttpResponse:
     )
     troubled = [row for row in troubled if row not in live]
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
-    needs = needs_of([*live, *troubled, *endless], failed, idle, now)
+    needs = needs_of([*live, *troubled, *endless], failures, idle, now)
     machines = machines_of(request.user)
     away, notices = away_nodes(machines, now), limit_notices(user, since, now)
     context: dict[str, Any] = {
@@ -188,47 +189,34 @@ class Machines(NamedTuple):
     nodes: Sequence[Node]
 
 
-class ClusterLine(NamedTuple):
-    """A cluster and its load: slots held, free on nodes in contact, and runs that wait."""
-
-    cluster: Cluster
-    num_nodes: int
-    num_away: int
-    num_draining: int
-    slots: int
-    held: int
-    free: int
-    waiting: int
-
-
 def machines_of(user: Someone) -> list[Machines]:
     clusters = list(visible_clusters(user).defer("settings", "secrets", "labels", "log_rules"))
     nodes = grouped((node.cluster_id, node) for node in nodes_of(clusters).defer(*UNREAD))
     return [Machines(cluster, nodes.get(cluster.pk, ())) for cluster in clusters]
 
 
-def cluster_lines(user: Someone, machines: Sequence[Machines], now: datetime) -> list[ClusterLine]:
+def cluster_lines(user: Someone, machines: Sequence[Machines], now: datetime) -> list[dict[str, object]]:
+    """Return each cluster with its load: slots held, free on nodes in contact, and runs that wait."""
     clusters = [one.cluster.pk for one in machines]
     slots = HeldSlot.objects.filter(node__cluster__in=clusters).order_by()
-    held = Counter(cluster for cluster, *_ in slots.values_list("node__cluster", "node", "index").distinct())
+    held = Counter(pk for pk, *_ in slots.values_list("node__cluster", "node", "index").distinct())
     queued = visible_runs(user).filter(status=Status.QUEUED, cluster__in=clusters).order_by()
     waiting = dict(queued.values_list("cluster").annotate(num=Count("pk")))
-    known = contact_time(now)
-    return [_line(one, held[one.cluster.pk], waiting.get(one.cluster.pk, 0), known) for one in machines]
-
-
-def _line(one: Machines, held: int, waiting: int, known: datetime) -> ClusterLine:
-    here = [node for node in one.nodes if node.is_in_contact(known)]
-    return ClusterLine(
-        cluster=one.cluster,
-        num_nodes=len(one.nodes),
-        num_away=len(one.nodes) - len(here),
-        num_draining=sum(node.is_draining for node in one.nodes),
-        slots=sum(node.slots for node in one.nodes),
-        held=held,
-        free=max(0, sum(node.slots for node in here if not node.is_draining) - held),
-        waiting=waiting,
-    )
+    known, made = contact_time(now), []
+    for cluster, all_nodes in machines:
+        here = [node for node in all_nodes if node.is_in_contact(known)]
+        line = {
+            "cluster": cluster,
+            "num_nodes": len(all_nodes),
+            "num_away": len(all_nodes) - len(here),
+            "num_draining": sum(node.is_draining for node in all_nodes),
+            "slots": sum(node.slots for node in all_nodes),
+            "held": held[cluster.pk],
+            "free": max(0, sum(node.slots for node in here if not node.is_draining) - held[cluster.pk]),
+            "waiting": waiting.get(cluster.pk, 0),
+        }
+        made.append(line)
+    return made
 
 
 def limit_notices(user: User, since: datetime | None, now: datetime) -> list[tuple[Project, LimitNotice]]:
@@ -258,11 +246,6 @@ class Away(NamedTuple):
     def url(self) -> str:
         """The page of the one node, else of all clusters."""
         return reverse("node", args=(self.nodes[0].pk,)) if len(self.nodes) == 1 else reverse("clusters")
-
-
-def failed_lately(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
-    """Runs that failed within a day and that nobody has restarted or archived since."""
-    return runs.filter(one_of("status", [Status.FAILED]), ended_at__gte=now - LATELY).order_by("-ended_at", "-pk")
 
 
 def troubled_runs(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:

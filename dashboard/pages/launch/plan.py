@@ -5,6 +5,7 @@ import json
 import logging
 import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from statistics import median
 from typing import NamedTuple
@@ -92,7 +93,10 @@ def plan(
         begin = start_of(user, launchable.spec, launchable.cluster, launchable.nodes, now)
         nodes, sentence, tone = _prospects(launchable, begin)
         found = cost(user, launchable.spec, nodes, source)
-    spec, document = _typed(document)
+    spec: Spec | None = None
+    with suppress(SpecError):  # then the document is shown as it was typed
+        spec = parse_spec(document)
+        document = spec.resolved()
     shown = spec.at(len(nodes)) if spec and nodes and spec.resources.is_elastic else spec
     mesh = draw(shown, [node.name for node in nodes] if tone == "green" else (), coloured_by) if shown else None
     if spec and tone != "red" and (words := range_sentence(spec)):
@@ -101,22 +105,17 @@ def plan(
     if overflow:
         sentence, start, tone = overflow, sentence, "red"
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
-    command, curl = f"trainyard submit - <<'END_OF_SPEC'\n{text}END_OF_SPEC", as_curl(document)
+    command, body = f"trainyard submit - <<'END_OF_SPEC'\n{text}END_OF_SPEC", json.dumps(document, ensure_ascii=False)
+    curl = (
+        f'curl -X POST {shlex.quote(settings.PUBLIC_URL + "/api/v1/runs")} -H "Authorization: Bearer $TRAINYARD_TOKEN"'
+        f" -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+    )
     is_script = is_own_code(document["task"])
     return Plan(problems, mesh, sentence, tone, text, command, curl, found, is_script, overflow, start, begin)
 
 
 def problems_in(error: SpecError | NotFound | Forbidden) -> list[Problem]:
     return error.errors if isinstance(error, SpecError) else [Problem("project", str(error))]
-
-
-def _typed(document: JsonObject) -> tuple[Spec | None, JsonObject]:
-    """The spec and the whole document, or the document as it was typed."""
-    try:
-        spec = parse_spec(document)
-    except SpecError:
-        return None, document
-    return spec, spec.resolved()
 
 
 def _prospects(found: Launchable, start: Start) -> tuple[Sequence[Node], str, str]:
@@ -128,13 +127,6 @@ def _prospects(found: Launchable, start: Start) -> tuple[Sequence[Node], str, st
     chosen = [by_id[part.node] for part in answer.parts if part.node in by_id]
     names = [node.name for node in chosen]
     return chosen, f"It would start at once, on {listed(names, at_most=None if len(names) <= 4 else 3)}.", "green"
-
-
-def as_curl(document: JsonObject) -> str:
-    return (
-        f'curl -X POST {shlex.quote(settings.PUBLIC_URL + "/api/v1/runs")} -H "Authorization: Bearer $TRAINYARD_TOKEN"'
-        f" -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(document, ensure_ascii=False))}"
-    )
 
 
 # The mesh of a run as a drawing: nodes as boxes, ranks as squares, and where each rank stands on the axes in use.

@@ -50,8 +50,10 @@ def find(user: Someone, key: str) -> FormSource:
         return FormSource(key, f"run {run.name}", unresolved(run.spec), run=run)
     if kind == "change":
         run_id, _, text = name.partition("@")
-        start = find(user, f"run:{run_id}")
-        return start._replace(key=key, document=merge(start.document, _changes(text)), base=start.document)
+        start, changes = find(user, f"run:{run_id}"), plain(text)  # as advice on a run has them in its link
+        if not isinstance(changes, dict):
+            raise NotFound("There is no such change to start from.")
+        return start._replace(key=key, document=merge(start.document, changes), base=start.document)
     if kind == "sweep":
         sweep = get_sweep(user, name)
         return FormSource(key, f"sweep {sweep.name}", {**sweep.base_spec, "name": sweep.name}, sweep=sweep.spec)
@@ -63,7 +65,8 @@ def find(user: Someone, key: str) -> FormSource:
         start = find(user, f"run:{run_id}")
         if "recipe" not in start.document.get("task", {}):
             raise NotFound(f"{start.label.capitalize()} is of a script, which goes on in its own run only: restart it.")
-        steps = _steps_behind(step, start.document)
+        steps = int(start.document["train"]["steps"])  # as many as the run had; behind its last one, as many again
+        steps += int(step) if step.isdecimal() and len(step) <= 20 and steps <= int(step) else 0
         document = merge(start.document, {"checkpoint.restore": name, "train.steps": steps})
         label = f"step {step} of {start.label}"
         return start._replace(key=key, label=label, document=document, base=start.document)
@@ -73,14 +76,6 @@ def find(user: Someone, key: str) -> FormSource:
         document, of_sweep = shipped()[name]
         return FormSource(key, f"example {name}", examples().get(name, document), sweep=of_sweep)
     raise NotFound(f"There is nothing called {key!r} to start from.")
-
-
-def _changes(text: str) -> JsonObject:
-    """Return the fields that advice on a run changes, as its link has them."""
-    found = plain(text)
-    if not isinstance(found, dict):
-        raise NotFound("There is no such change to start from.")
-    return found
 
 
 def _benchmark(where: str) -> JsonObject:
@@ -126,12 +121,6 @@ def next_name(run: Run) -> str:
 def read_yaml(text: str) -> tuple[JsonObject, JsonObject | None]:
     """Return the spec that is written there, and the sweep over it where it is one. Raises SpecError."""
     return _read(parse_document(text, "the YAML"))
-
-
-def _steps_behind(step: str, document: JsonObject) -> int:
-    """As many steps as the run had; behind its last one, as many again."""
-    steps = int(document["train"]["steps"])
-    return steps + int(step) if step.isdecimal() and len(step) <= 20 and steps <= int(step) else steps
 
 
 def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:

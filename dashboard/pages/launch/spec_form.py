@@ -23,8 +23,6 @@ CODE = "task.code"
 _WHOLE = re.compile(r"[+-]?\d{1,400}")  # more digits are no number that anything takes, and Python counts them slowly
 _RANGE = re.compile(r"(\d{1,9}) *(?:-|–|to|\.\.) *(\d{1,9})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
 VARIED_KINDS, VARIED_GROUPS = ("number", "choice", "bool"), ("what", "parallel", "train")
 DOUBLE = ("name", "task.arguments", "task.command", "task.data.location")  # long texts: twice as wide as others
 
@@ -258,7 +256,8 @@ def as_value(info: FieldInfo, text: str) -> Any:
     if info.kind == "number":
         return int(text) if _WHOLE.fullmatch(text) else _parsed(float, text)
     if info.kind == "nodes":
-        return _nodes(text)
+        found = _RANGE.fullmatch(text)  # such as 1-4
+        return {"min": int(found[1]), "max": int(found[2])} if found else int(text) if _WHOLE.fullmatch(text) else text
     if info.kind == "list":
         return _parsed(shlex.split, text) if info.path in WORDS else _entries(text)
     if info.kind == "lines":
@@ -272,13 +271,6 @@ def as_value(info: FieldInfo, text: str) -> Any:
     if info.path == CODE:
         return {"sha256": text} if _DIGEST.fullmatch(text) else git_of(text) or text
     return text
-
-
-def _nodes(text: str) -> Any:
-    """A number, or a range such as 1-4."""
-    if found := _RANGE.fullmatch(text):
-        return {"min": int(found[1]), "max": int(found[2])}
-    return int(text) if _WHOLE.fullmatch(text) else text
 
 
 def look(document: Any, path: str) -> Any:

@@ -75,13 +75,9 @@ def launch(request: HttpRequest) -> HttpResponse:
         if request.POST.get("do") != "launch-anyway" and _prospect(request, typed, sweep, source)["plan"].overflow:
             return _show(request, source, typed, sweep, [], status=422, must_confirm=True)
         return redirect("run", _submit(request, source, document).pk)
-    except (
-        SpecError,
-        access.NotFound,
-        access.Forbidden,
-    ) as error:  # said beside its field, so that nothing typed is lost
-        problems = problems_in(error)
-    return _show(request, source, typed, sweep, problems, status=422)
+    except (SpecError, access.NotFound, access.Forbidden) as error:
+        # Said beside its field, so that nothing typed is lost.
+        return _show(request, source, typed, sweep, problems_in(error), status=422)
 
 
 @page(post=SIGNED_IN)
@@ -243,15 +239,10 @@ def _places(request: HttpRequest) -> Choices:
 
 def _data_and_code(request: HttpRequest, typed: spec_form.Typed, bundles: Sequence[CodeBundle]) -> Choices:
     code = typed["task.code"]
-    own = [spec_form.Option(code, "the example's own folder")] if code.startswith(OWN) else []
-    return {
-        "task.code": [
-            spec_form.Option("", "none yet"),
-            *own,
-            *(spec_form.Option(one.sha256, _label(one)) for one in bundles),
-        ],
-        "task.data.dataset": [spec_form.Option("", "none"), *_datasets(request)],
-    }
+    codes = [spec_form.Option(code, "the example's own folder")] if code.startswith(OWN) else []
+    codes += [spec_form.Option(one.sha256, _label(one)) for one in bundles]
+    data = [spec_form.Option("", "none"), *_datasets(request)]
+    return {"task.code": [spec_form.Option("", "none yet"), *codes], "task.data.dataset": data}
 
 
 def _datasets(request: HttpRequest) -> list[spec_form.Option]:
@@ -263,9 +254,8 @@ def _datasets(request: HttpRequest) -> list[spec_form.Option]:
     for name, same in found.items():
         read_by = {recipe for source, _ in same for recipe in readers[source]}
         words = " or ".join(dict.fromkeys(f"{source}, {state}" for source, state in same))
-        made.append(
-            spec_form.Option(name, f"{name} ({words})", " ".join(task for task in spec_form.TASKS if task in read_by))
-        )
+        tasks = " ".join(task for task in spec_form.TASKS if task in read_by)
+        made.append(spec_form.Option(name, f"{name} ({words})", tasks))
     return made
 
 

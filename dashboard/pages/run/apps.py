@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from django.http import HttpRequest, HttpResponse
 
-from dashboard.pages.run.views import HEADER, around
+from dashboard.pages.run.views import HEADER, around, tab
 from dashboard.pages.shared.frame import page, person, refusal, show
 from runs.interactive import app_tickets
 from runs.interactive.addresses import MAX_PORT, App
@@ -64,16 +64,10 @@ def _whole(name: str, text: str, most: int) -> int:
 # The Terminal tab: a shell beside a rank, for those who may run code there.
 
 
-@page(get=thing(Permission.RUNS_READ))
-def terminal(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request, run_id)
+@tab
+def terminal(request: HttpRequest, run: Run) -> dict[str, object]:
     found = ranks(run)
-    context = {
-        **around(request, run, "terminal"),
-        "ranks": found,
-        "why_not": why_not_enter(request.user, run.pk) or ("" if found else why_no_ranks(run)),
-    }
-    return show(request, "runs/terminal.html", context, fragments=HEADER)
+    return {"ranks": found, "why_not": why_not_enter(request.user, run.pk) or ("" if found else why_no_ranks(run))}
 
 
 def ranks(run: Run) -> list[tuple[int, str]]:

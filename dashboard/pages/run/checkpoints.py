@@ -1,70 +1,46 @@
 """The Checkpoints tab: what a run can be gone on from, who took it and who went on from it."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import Sum
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.urls import reverse
 
-from dashboard.pages.run.views import HEADER, around
-from dashboard.pages.shared.frame import page, show
+from dashboard.pages.run.views import tab
 from runs.models import Run
 from runs.presenting.checkpoints import documents, memory_sentence
 from runs.records.checkpoints.read import OFF
 from runs.records.metrics.models import Checkpoint, CheckpointUse
-from runs.rights.access import Permission, Someone, get_run, visible_runs
-from runs.rights.access.operations import thing
-from trainyard.contract.answers import people as answers
+from runs.rights.access import Someone, visible_runs
 
 NUM_SHOWN = 100
 COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}
 LATE = "a newer attempt had begun when it was saved"
 
 
-class Use(NamedTuple):
-    """An attempt that went on from a checkpoint; ``name`` is its run's where that is another."""
-
-    run: str
-    name: str
-    attempt: int | None
-
-
-class KeptCheckpoint(NamedTuple):
-    doc: answers.Checkpoint
-    colour: str
-    why: str
-    layout: str
-    uses: list[Use]
-    launch_url: str  # where a launch from here begins; empty where none can
-
-
-@page(get=thing(Permission.RUNS_READ))
-def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request, run_id)
+@tab
+def checkpoints(request: HttpRequest, run: Run) -> dict[str, object]:
     rows = Checkpoint.objects.filter(run_id=run.pk)
     kept = list(_kept(request.user, run, list(rows.order_by("-pk")[:NUM_SHOWN])))
-    missing = [one.doc for one in kept if one.doc["state"] == "missing"]
-    context = {
-        **around(request, run, "checkpoints"),
+    num_bytes = rows.sound().aggregate(total=Sum("bytes"))["total"] or 0
+    missing = [one["doc"] for one in kept if one["doc"]["state"] == "missing"]
+    return {
         "kept": kept,
         "num_sound": rows.sound().count() - len(missing),
         "num_all": rows.count(),
         "num_shown": NUM_SHOWN,
-        "sound_bytes": (rows.sound().aggregate(total=Sum("bytes"))["total"] or 0)
-        - sum(one["bytes"] or 0 for one in missing),
+        "sound_bytes": num_bytes - sum(one["bytes"] or 0 for one in missing),
         "stall_s": rows.aggregate(total=Sum("stall_s"))["total"],
         "trouble_words": _trouble(run),
         "memory_words": memory_sentence(run),
         "is_script": run.steps is None,
         **_words(run),
     }
-    fragments = {**HEADER, "checkpoints": "runs/_checkpoints.html"}
-    return show(request, "runs/checkpoints.html", context, fragments=fragments)
 
 
-def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> Iterator[KeptCheckpoint]:
+def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> Iterator[dict[str, Any]]:
     found = documents(user, run, rows)
     others = {use["run"] for doc in found for use in doc["restored_by"]} - {run.pk}
     names = dict(visible_runs(user).filter(pk__in=others).values_list("pk", "name"))
@@ -73,14 +49,15 @@ def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> Iterator[KeptCheck
         step = doc["step"]
         may_launch = doc["valid"] and step not in newest and run.steps is not None
         newest |= {step} if doc["valid"] else set()
-        yield KeptCheckpoint(
-            doc,
-            COLOURS[doc["state"]],
-            doc["why"] or (LATE if doc["state"] == "late" else ""),
-            ", ".join(f"{axis} {number}" for axis, number in doc["degrees"].items() if number > 1),
-            [Use(use["run"], names.get(use["run"], ""), use["attempt"]) for use in doc["restored_by"]],
-            f"{reverse('launch')}?{urlencode({'from': f'checkpoint:{run.pk}@{step}'})}" if may_launch else "",
-        )
+        launch_url = f"{reverse('launch')}?{urlencode({'from': f'checkpoint:{run.pk}@{step}'})}" if may_launch else ""
+        yield {
+            "doc": doc,
+            "colour": COLOURS[doc["state"]],
+            "why": doc["why"] or (LATE if doc["state"] == "late" else ""),
+            "layout": ", ".join(f"{axis} {number}" for axis, number in doc["degrees"].items() if number > 1),
+            "uses": [{**use, "name": names.get(use["run"], "")} for use in doc["restored_by"]],  # of another run
+            "launch_url": launch_url,
+        }
 
 
 def _words(run: Run) -> dict[str, object]:

@@ -26,8 +26,6 @@ HEADLINES = {
 }
 MAX_CHARS = 12_000
 HARMLESS = (troubles.REPEATED, run_remarks.UNKNOWN)
-
-
 # class of the cause -> the word beside the sentence
 CAUSE_WORDS = {
     CauseClass.USER_ERROR: "error in the code", CauseClass.DATA_PROBLEM: "data", CauseClass.NODE_UNFIT: "unfit node",
@@ -40,16 +38,6 @@ CAUSE_WORDS = {
     CauseClass.TIME_LIMIT: "time limit", CauseClass.STOPPED: "stopped", CauseClass.UNKNOWN: "unknown cause",
 }  # fmt: skip
 CAUSED = (Status.FAILED, Status.RECOVERING)
-
-
-class TroubleView(NamedTuple):
-    colour: str
-    headline: str
-    sentence: str
-    traceback: str
-    facts: list[tuple[str, str]]
-    cause_word: str = ""
-    consequences: Sequence[str] = ()
 
 
 class Remarks(NamedTuple):
@@ -74,7 +62,7 @@ def remarks(troubles: Sequence[run_answers.Trouble]) -> Remarks:
     return found
 
 
-def trouble(run: Run) -> TroubleView | None:
+def trouble(run: Run) -> dict[str, object] | None:
     if run.status == Status.RUNNING:
         return _hang(run)
     if run.status not in HEADLINES:
@@ -94,24 +82,25 @@ def trouble(run: Run) -> TroubleView | None:
     facts = [(name.replace("_", " "), _text(value)) for name, value in found.items() if value not in (None, "", [], {})]
     attempt = run.attempts.order_by("-number").first() if run.status in CAUSED else None
     cause = attempt.known_cause if attempt else None
-    return TroubleView(
-        colour,
-        headline,
-        run.reason_sentence,
-        traceback[:MAX_CHARS],
-        facts,
-        cause_word=CAUSE_WORDS[cause.cause_class] if cause else "",
-        consequences=[one.sentence for one in cause.consequences] if cause else [],
-    )
+    return {
+        "colour": colour,
+        "headline": headline,
+        "sentence": run.reason_sentence,
+        "traceback": traceback[:MAX_CHARS],
+        "facts": facts,
+        "cause_word": CAUSE_WORDS[cause.cause_class] if cause else "",
+        "consequences": [one.sentence for one in cause.consequences] if cause else [],
+    }
 
 
-def _hang(run: Run) -> TroubleView | None:
+def _hang(run: Run) -> dict[str, object] | None:
     """Return what blocks the ranks of a run that counts as running; None where nothing does."""
     attempt = run.live_attempt()
     hang = attempt.known_hang if attempt is not None else None
     if hang is None:
         return None
-    return TroubleView("red", "This run makes no step", hang.sentence, stacks_text(hang.stacks)[:MAX_CHARS], [])
+    words = {"headline": "This run makes no step", "sentence": hang.sentence}
+    return {"colour": "red", **words, "traceback": stacks_text(hang.stacks)[:MAX_CHARS], "facts": []}
 
 
 def _traceback(found: JsonObject) -> str:
@@ -120,7 +109,8 @@ def _traceback(found: JsonObject) -> str:
         return stacks_text(convert(stacks, list[RankStack]))
     texts = [text for name in ("traceback", "lines", "log") if (text := found.pop(name, None))]
     if output := found.pop("output", None):
-        texts = [[*_lines(texts[0]), "", "Last lines of its standard output:", *output]] if texts else [output]
+        before = [one if isinstance(one, list) else str(one).rstrip().splitlines() for one in texts[:1]]
+        texts = [[*before[0], "", "Last lines of its standard output:", *output]] if texts else [output]
     if texts:
         return "\n".join(map(str, texts[0])) if isinstance(texts[0], list) else str(texts[0])
     error = found.get("error")
@@ -128,10 +118,6 @@ def _traceback(found: JsonObject) -> str:
         found.pop("error")
         return str(error["traceback"])
     return ""
-
-
-def _lines(text: Any) -> list[str]:
-    return text if isinstance(text, list) else str(text).rstrip().splitlines()
 
 
 def _first_traceback_of_ranks(run: Run) -> str:

@@ -223,14 +223,7 @@ class ActivationRow(NamedTuple):
     is_steep: bool
 
 
-class WidthTransfer(NamedTuple):
-    found: CoordinateFacts
-    lines: list[ActivationRow]
-    sentence: str
-    is_steep: bool
-
-
-def width_transfer(run: Run) -> WidthTransfer | None:
+def width_transfer(run: Run) -> dict[str, object] | None:
     """None for a run without a base width, and until its rank 0 has reported."""
     model = run.spec.get("task", {}).get("model") or {}
     if not model.get("base_width"):
@@ -238,15 +231,13 @@ def width_transfer(run: Run) -> WidthTransfer | None:
     found = facts_of(run.pk, COORDINATES, CoordinateFacts).get(0)
     if found is None or not found.widths:
         return None
-    lines = [_activation_row(name, changes, found.powers.get(name, 0.0)) for name, changes in found.changes.items()]
+    lines = []
+    for name, changes in found.changes.items():
+        power, shown = found.powers.get(name, 0.0), [f"{change:.3f}" for change in changes]
+        lines.append(ActivationRow(name, shown, f"{power:+.2f}".replace("-", "−"), power > STEEP))
     base, width = int(model["base_width"]), int(model.get("width") or 0)
     steep = ", ".join(one.name for one in lines if one.is_steep)
     sentence = f"No activation grows with the width: the rate found at width {base} holds at {width}."
     if steep:
         sentence = f"Grows with the width: {steep}. The rate found at width {base} may be too high at {width}."
-    return WidthTransfer(found, lines, sentence, bool(steep))
-
-
-def _activation_row(name: str, changes: list[float], power: float) -> ActivationRow:
-    words = f"{power:+.2f}".replace("-", "−")
-    return ActivationRow(name, [f"{change:.3f}" for change in changes], words, power > STEEP)
+    return {"found": found, "lines": lines, "sentence": sentence, "is_steep": bool(steep)}

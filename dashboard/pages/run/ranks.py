@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dashboard.pages.run.evidence import CAUSE_WORDS
 from dashboard.pages.shared.estimate import Slice, slices_of
-from dashboard.pages.shared.gauges import CheckTable, check_table
+from dashboard.pages.shared.gauges import check_table
 from runs.ingest.commit import REST
 from runs.life.hangs import stacks_text
 from runs.life.watching.scores import WAITING
@@ -17,7 +17,6 @@ from runs.records.metrics.models import Fact, Producer
 from runs.records.metrics.progress import facts_of
 from runs.values.status import Phase
 from trainyard.contract.base import SpecDocument
-from trainyard.contract.causes import HangFinding
 from trainyard.contract.facts import MEASURED, MeasuredFacts
 from trainyard.contract.reports import RankReport, RankStall
 from trainyard.formats.figures import percent, seconds
@@ -50,20 +49,7 @@ class Rank(NamedTuple):
     slow: str = ""  # the sentence of the watch for stragglers, where it keeps the others waiting
 
 
-class AttemptView(NamedTuple):
-    attempt: Attempt
-    placements: list[Placement]
-    ranks: list[Rank]
-    axes: dict[str, int]  # the degrees above 1, outermost first
-    measures: "Measures | None"
-    cause_word: str
-    hang: HangFinding | None
-    stacks: str  # where each rank stood when it hung
-    checks: CheckTable | None  # of its nodes, when it was placed
-    images: list[str]  # of the containers that its ranks run in
-
-
-def attempts(run: Run) -> list[AttemptView]:
+def attempts(run: Run) -> list[dict[str, object]]:
     """Newest first."""
     found = run.attempts.order_by("-number").prefetch_related("placements__node", "preflights")
     return [_view(one, run.spec) for one in found]
@@ -74,18 +60,22 @@ def processes_elsewhere(run: Run) -> list[Producer]:
     return list(Producer.objects.filter(run_id=run.pk).exclude(role=REST).order_by("rank", "pk"))
 
 
-def _view(attempt: Attempt, spec: SpecDocument) -> AttemptView:
+def _view(attempt: Attempt, spec: SpecDocument) -> dict[str, object]:
     mesh = mesh_of(spec, attempt.world_size)
-    ranks = ranks_of(attempt, mesh)
-    found = measures(attempt, {one.rank: one.node for one in ranks}, spec, mesh)
-    cause, hang = attempt.known_cause, attempt.known_hang
-    word = CAUSE_WORDS[cause.cause_class] if cause else ""
-    stacks = stacks_text(hang.stacks) if hang is not None else ""
-    placements, axes = list(attempt.placements.all()), mesh.used if mesh else {}
-    preflight = next(iter(attempt.preflights.all()), None)
-    checks = check_table(preflight.checks) if preflight is not None else None
-    images = list(dict.fromkeys(one.image for one in placements if one.image))
-    return AttemptView(attempt, placements, ranks, axes, found, word, hang, stacks, checks, images)
+    ranks, placements = ranks_of(attempt, mesh), list(attempt.placements.all())
+    cause, hang, preflight = attempt.known_cause, attempt.known_hang, next(iter(attempt.preflights.all()), None)
+    return {
+        "attempt": attempt,
+        "placements": placements,
+        "ranks": ranks,
+        "axes": mesh.used if mesh else {},
+        "measures": measures(attempt, {one.rank: one.node for one in ranks}, spec, mesh),
+        "cause_word": CAUSE_WORDS[cause.cause_class] if cause else "",
+        "hang": hang,
+        "stacks": stacks_text(hang.stacks) if hang is not None else "",  # where each rank stood when it hung
+        "checks": check_table(preflight.checks) if preflight is not None else None,
+        "images": list(dict.fromkeys(one.image for one in placements if one.image)),
+    }
 
 
 def mesh_of(spec: SpecDocument, world_size: int) -> Mesh | None:
@@ -107,25 +97,12 @@ def ranks_of(attempt: Attempt, mesh: Mesh | None) -> list[Rank]:
             report = reported.get(rank) or RankReport(rank=rank)
             at = mesh.coordinates_of(rank) if mesh and rank < mesh.world_size else {}
             place = {axis: at[axis] for axis in used if at}
-            made.append(_rank(rank, local, placement, report, attempt)._replace(place=place, slow=slow.get(rank, "")))
+            name, state, error = placement.node.name, _state(report, placement, attempt), report.error
+            started, ended = _moment(report.started_at), _moment(report.ended_at)
+            took_s = (ended - started).total_seconds() if started and ended else None
+            why = f"{error.type or ''}: {error.message or ''}".strip(": ") if error else ""
+            made.append(Rank(rank, local, name, report.pid, *state, started, took_s, why, place, slow.get(rank, "")))
     return made
-
-
-def _rank(rank: int, local: int, placement: Placement, report: RankReport, attempt: Attempt) -> Rank:
-    started, ended = _moment(report.started_at), _moment(report.ended_at)
-    state, colour = _state(report, placement, attempt)
-    error = report.error
-    return Rank(
-        rank,
-        local,
-        placement.node.name,
-        report.pid,
-        state,
-        colour,
-        started,
-        (ended - started).total_seconds() if started and ended else None,
-        f"{error.type or ''}: {error.message or ''}".strip(": ") if error else "",
-    )
 
 
 def _state(report: RankReport, placement: Placement, attempt: Attempt) -> tuple[str, str]:
@@ -174,17 +151,9 @@ class RankMeasures(NamedTuple):
         return f"Rank {self.rank}: {'; '.join(f'{one.name} {one.text}' for one in self.slices)}"
 
 
-class Measures(NamedTuple):
-    ranks: list[RankMeasures]
-    legend: list[Slice]
-    advice: str
-    num_steps: int
-    step: int
-    at: datetime
-    is_balanced: bool
-
-
-def measures(attempt: Attempt, nodes: Mapping[int, str], spec: SpecDocument, mesh: Mesh | None) -> Measures | None:
+def measures(
+    attempt: Attempt, nodes: Mapping[int, str], spec: SpecDocument, mesh: Mesh | None
+) -> dict[str, object] | None:
     """Return the last measures of the ranks of ``attempt``; None where there are none. ``nodes`` are names by rank."""
     if "script" in spec.get("task", {}):
         return None  # what it tells under this name is its own, and may be anything
@@ -195,15 +164,16 @@ def measures(attempt: Attempt, nodes: Mapping[int, str], spec: SpecDocument, mes
     newest = Fact.objects.filter(run_id=attempt.run_id, attempt=attempt.fence, name=MEASURED, rank__in=measured)
     slow = {one.rank for one in attempt.stragglers}
     parallel = spec.get("parallel", {})
-    return Measures(
-        [_measure_of_rank(rank, nodes.get(rank, ""), data, is_slow=rank in slow) for rank, data in measured.items()],
-        [Slice(*words, "", "", "") for words in PHASES.values()],
-        BALANCE if slow and _could_balance(spec, mesh) else "",
-        min(data.num_steps for data in measured.values()),
-        max(data.step for data in measured.values()),
-        datetime.fromtimestamp(max(newest.values_list("at", flat=True)), UTC),
-        len({data.rows for data in measured.values()}) > 1 or parallel.get("balance") == "speed",
-    )
+    ranks = [_measure_of_rank(rank, nodes.get(rank, ""), data, is_slow=rank in slow) for rank, data in measured.items()]
+    return {
+        "ranks": ranks,
+        "legend": [Slice(*words, "", "", "") for words in PHASES.values()],
+        "advice": BALANCE if slow and _could_balance(spec, mesh) else "",
+        "num_steps": min(data.num_steps for data in measured.values()),
+        "step": max(data.step for data in measured.values()),
+        "at": datetime.fromtimestamp(max(newest.values_list("at", flat=True)), UTC),
+        "is_balanced": len({data.rows for data in measured.values()}) > 1 or parallel.get("balance") == "speed",
+    }
 
 
 def _measure_of_rank(rank: int, node: str, data: MeasuredFacts, *, is_slow: bool) -> RankMeasures:

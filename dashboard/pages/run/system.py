@@ -181,18 +181,7 @@ class ResultLine(NamedTuple):
     cells: list[SpeedCell | None]
 
 
-class NetworkResults(NamedTuple):
-    world_size: int
-    sizes: list[str]
-    operations: list[ResultLine]
-    names: list[str]
-    pairs: list[ResultLine]
-    slowest: str  # a sentence about the slowest pair
-    num_hidden: int  # nodes that the matrix has no room for
-    compute: list[tuple[str, str]]  # what a rank does alone, while its neighbours do the same
-
-
-def network_results(run: Run) -> NetworkResults | None:
+def network_results(run: Run) -> dict[str, object] | None:
     """None until rank 0 has told."""
     found = facts_of(run.pk, COMMUNICATION, CommunicationFacts).get(0)
     if found is None:
@@ -202,16 +191,16 @@ def network_results(run: Run) -> NetworkResults | None:
     sizes = sorted({int(point.size_bytes) for points in operations.values() for point in points})
     fastest = max((point.bytes_per_s for points in operations.values() for point in points), default=0.0)
     names = sorted({end for link in links for end in (link.first, link.second)})
-    return NetworkResults(
-        world_size=found.world_size,
-        sizes=[size(one) for one in sizes],
-        operations=[ResultLine(name, _speed_cells(points, sizes, fastest)) for name, points in operations.items()],
-        names=names[:MAX_SIDE],
-        pairs=_matrix(names[:MAX_SIDE], links),
-        slowest=_slowest(links),
-        num_hidden=max(0, len(names) - MAX_SIDE),
-        compute=_compute(facts_of(run.pk, RATES, JsonObject).get(0)),
-    )
+    return {
+        "world_size": found.world_size,
+        "sizes": [size(one) for one in sizes],
+        "operations": [ResultLine(name, _speed_cells(points, sizes, fastest)) for name, points in operations.items()],
+        "names": names[:MAX_SIDE],
+        "pairs": _matrix(names[:MAX_SIDE], links),
+        "slowest": _slowest(links),
+        "num_hidden": max(0, len(names) - MAX_SIDE),  # nodes that the matrix has no room for
+        "compute": _compute(facts_of(run.pk, RATES, JsonObject).get(0)),  # of a rank, while its neighbours do the same
+    }
 
 
 def _compute(document: object) -> list[tuple[str, str]]:
@@ -228,10 +217,8 @@ def _compute(document: object) -> list[tuple[str, str]]:
 
 
 def _speed_cells(points: list[TransferPoint], sizes: list[int], fastest: float) -> list[SpeedCell | None]:
-    by_size = {int(point.size_bytes): point for point in points}
-    return [
-        _cell_of(by_size[one].seconds, by_size[one].bytes_per_s, fastest) if one in by_size else None for one in sizes
-    ]
+    cells = {int(point.size_bytes): _cell_of(point.seconds, point.bytes_per_s, fastest) for point in points}
+    return [cells.get(one) for one in sizes]
 
 
 def _cell_of(latency_s: float, bytes_per_s: float, fastest: float) -> SpeedCell:

@@ -113,27 +113,9 @@ def exclude_node(request: HttpRequest, run_id: str) -> HttpResponse:
 # Numbers of nodes that a run had, and the request for another number.
 
 
-class Stretch(NamedTuple):
-    """An attempt in the drawing: on which nodes it was, from which step on, and its rectangle."""
-
-    number: int
-    num_nodes: int
-    num_ranks: int
-    nodes: str
-    first_step: int | None
-    started_at: datetime
-    why: str  # it ended
-    x: float
-    width: float
-    height: float
-
-    @property
-    def y(self) -> float:
-        return HEIGHT - self.height
-
-
-def nodes_over_time(run: Run, now: datetime) -> list[Stretch]:
-    """Return the attempts of a run whose number of nodes may change, oldest first; nothing of another."""
+def nodes_over_time(run: Run, now: datetime) -> list[dict[str, object]]:
+    """Return the attempts of a run whose number of nodes may change, oldest first, with their rectangles in the
+    drawing; nothing of another."""
     found = list(run.attempts.order_by("number").prefetch_related("placements__node"))
     counts = [len(attempt.placements.all()) for attempt in found]
     if not found or (not run.node_counts and len(set(counts)) < 2):
@@ -141,10 +123,26 @@ def nodes_over_time(run: Run, now: datetime) -> list[Stretch]:
     first_steps = _first_steps(run)
     start = found[0].created_at
     length_s = max(1.0, ((run.ended_at or now) - start).total_seconds())
-    return [
-        _stretch(attempt, count, max(counts), first_steps.get(attempt.fence), (start, length_s), now)
-        for attempt, count in zip(found, counts, strict=True)
-    ]
+    made = []
+    for attempt, count in zip(found, counts, strict=True):
+        ends = (attempt.created_at, attempt.ended_at or now)
+        left, right = ((at - start).total_seconds() / length_s * WIDTH for at in ends)
+        height = round(HEIGHT * count / max(*counts, 1), 1)
+        stretch = {
+            "number": attempt.number,
+            "num_nodes": count,
+            "num_ranks": attempt.world_size,
+            "nodes": ", ".join(one.node.name for one in attempt.placements.all()),
+            "first_step": first_steps.get(attempt.fence),
+            "started_at": attempt.created_at,
+            "why": attempt.reason_sentence,
+            "x": round(left, 1),
+            "y": HEIGHT - height,
+            "width": round(max(LEAST_WIDTH, right - left), 1),
+            "height": height,
+        }
+        made.append(stretch)
+    return made
 
 
 def _first_steps(run: Run) -> dict[int, int]:
@@ -152,26 +150,6 @@ def _first_steps(run: Run) -> dict[int, int]:
     series = Series.objects.filter(run_id=run.pk, labels_key="{}").exclude(name__startswith="system/")
     longest = series.order_by("-count", "name").first()
     return {} if longest is None else {int(fence): first for fence, first in longest.firsts.items()}
-
-
-def _stretch(
-    attempt: Attempt, count: int, most: int, first: int | None, scale: tuple[datetime, float], now: datetime
-) -> Stretch:
-    start, length_s = scale
-    left = (attempt.created_at - start).total_seconds() / length_s * WIDTH
-    right = ((attempt.ended_at or now) - start).total_seconds() / length_s * WIDTH
-    return Stretch(
-        number=attempt.number,
-        num_nodes=count,
-        num_ranks=attempt.world_size,
-        nodes=", ".join(one.node.name for one in attempt.placements.all()),
-        first_step=first,
-        started_at=attempt.created_at,
-        why=attempt.reason_sentence,
-        x=round(left, 1),
-        width=round(max(LEAST_WIDTH, right - left), 1),
-        height=round(HEIGHT * count / max(most, 1), 1),
-    )
 
 
 @page(get=thing(Permission.RUNS_LAUNCH), post=thing(Permission.RUNS_LAUNCH))

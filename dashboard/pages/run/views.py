@@ -1,9 +1,10 @@
 """The page of one run, a view per tab."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from datetime import datetime
+from functools import wraps
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import yaml
@@ -18,7 +19,7 @@ from dashboard.pages.run.plan import advice_tab, plan_tab, width_transfer
 from dashboard.pages.run.system import drawing_of, machines_of, network_results
 from dashboard.pages.run.verbs import nodes_over_time
 from dashboard.pages.shared.chart_runs import bands_context, chart_runs, charts_context
-from dashboard.pages.shared.frame import fresh_json, page, person, show
+from dashboard.pages.shared.frame import View, fresh_json, page, person, show
 from dashboard.pages.shared.gauges import time_view
 from dashboard.pages.shared.run_rows import Row, give_up_words, offers_of, pause_words, row_with_document, stop_words
 from runs import actions
@@ -52,9 +53,25 @@ TABS = (
 BESIDE_RANKS = ("terminal", "apps")
 HEAT_HINT = "Point at a cell, or tap it, for its rank, node, step and time. Drag to zoom, double click for all."
 HEADER = {"header": "runs/_header.html"}
+REFRESHED = ("ranks", "system", "plan", "checkpoints", "files", "timeline")  # they have a part that is fetched again
 MEDIA_EXAMPLE = """run.log({"samples/first": trainyard.Image("sample.png", caption="a sample")}, step=step)
 run.log({"weights/head": trainyard.Histogram(model.head.weight)}, step=step)
 run.log({"answers": trainyard.Table(["prompt", "answer"], rows)}, step=step)"""
+
+
+def tab(view: Callable[[HttpRequest, Run], dict[str, object]]) -> View:
+    """Make the page of a tab, which is called as the view is, of what the tab alone shows."""
+    key = view.__name__
+    fragments = {**HEADER, key: f"runs/_{key}.html"} if key in REFRESHED else HEADER
+
+    @page(get=thing(Permission.RUNS_READ))
+    @wraps(view)
+    def shown(request: HttpRequest, run_id: str) -> HttpResponse:
+        run = get_run(request, run_id)
+        context = {**around(request, run, key), **view(request, run)}
+        return show(request, f"runs/{key}.html", context, fragments=fragments)
+
+    return shown
 
 
 @page(get=thing(Permission.RUNS_READ))
@@ -71,101 +88,82 @@ def charts(request: HttpRequest, run_id: str) -> HttpResponse:
     return show(request, "runs/charts.html", context, fragments=HEADER)
 
 
-@page(get=thing(Permission.RUNS_READ))
-def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request, run_id)
-    context = {
-        **around(request, run, "ranks"),
+@tab
+def ranks(request: HttpRequest, run: Run) -> dict[str, object]:
+    return {
         "attempts": ranks_table.attempts(run),
         "heat_phases": LABELS,
         "heat_hint": HEAT_HINT,
         "has_heat": Series.objects.filter(run_id=run.pk, name=series_of("forward")).exists(),
         "processes": ranks_table.processes_elsewhere(run) if run.is_local else [],
     }
-    return show(request, "runs/ranks.html", context, fragments={**HEADER, "ranks": "runs/_ranks.html"})
 
 
-@page(get=thing(Permission.RUNS_READ))
-def system(request: HttpRequest, run_id: str) -> HttpResponse:
+@tab
+def system(request: HttpRequest, run: Run) -> dict[str, object]:
     """Show the machines on which it trains: they are named to whoever may see the run, as on its Ranks."""
-    run = get_run(request, run_id)
-    context = around(request, run, "system")
-    if attempt := run.attempts.order_by("-number").prefetch_related("placements__node").first():
-        machines = machines_of(attempt, timezone.now())
-        context |= {"attempt": attempt, "machines": machines, "num_machines": len(attempt.placements.all())}
-        context["drawing"] = drawing_of(attempt, run.spec, machines)
-    return show(request, "runs/system.html", context, fragments={**HEADER, "system": "runs/_system.html"})
+    attempt = run.attempts.order_by("-number").prefetch_related("placements__node").first()
+    if attempt is None:
+        return {}
+    machines, num = machines_of(attempt, timezone.now()), len(attempt.placements.all())
+    drawing = drawing_of(attempt, run.spec, machines)
+    return {"attempt": attempt, "machines": machines, "num_machines": num, "drawing": drawing}
 
 
-@page(get=thing(Permission.RUNS_READ))
-def plan(request: HttpRequest, run_id: str) -> HttpResponse:
+@tab
+def plan(request: HttpRequest, run: Run) -> dict[str, object]:
     """Show what was predicted and what was measured; of a benchmark, what it found."""
-    run = get_run(request, run_id)
     is_benchmark = _is_benchmark(run)
-    context = {
-        **around(request, run, "plan"),
+    return {
         "is_benchmark": is_benchmark,
         "plan": None if is_benchmark else plan_tab(run),
         "advice": [] if is_benchmark else advice_tab(run, timezone.now()),
         "network": network_results(run) if is_benchmark else None,
         "transfer": width_transfer(run),
     }
-    return show(request, "runs/plan.html", context, fragments={**HEADER, "plan": "runs/_plan.html"})
 
 
-@page(get=thing(Permission.RUNS_READ))
-def logs(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request, run_id)
-    context = {
-        **around(request, run, "logs"),
+@tab
+def logs(request: HttpRequest, run: Run) -> dict[str, object]:
+    return {
         "attempts": list(run.attempts.order_by("number").values("fence", "number")),
         "start_s": run.started_at.timestamp() if run.started_at else run.created_at.timestamp(),
         "has_no_log": run.is_local and not progress.telemetry([run.pk])[run.pk].num_lines,
     }
-    return show(request, "runs/logs.html", context, fragments=HEADER)
 
 
-@page(get=thing(Permission.RUNS_READ))
-def media(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request, run_id)
-    context = {**around(request, run, "media"), "example": MEDIA_EXAMPLE, "all_kinds": ALL_OF, "any_kinds": ANY_OF}
-    context["unreadable"] = why_unreadable(run.pk)
-    return show(request, "runs/media.html", context, fragments=HEADER)
+@tab
+def media(request: HttpRequest, run: Run) -> dict[str, object]:
+    kinds = {"all_kinds": ALL_OF, "any_kinds": ANY_OF}
+    return {**kinds, "example": MEDIA_EXAMPLE, "unreadable": why_unreadable(run.pk)}
 
 
-@page(get=thing(Permission.RUNS_READ))
-def files(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request, run_id)
+@tab
+def files(request: HttpRequest, run: Run) -> dict[str, object]:
     found = listed(run)
-    context = {
-        **around(request, run, "files"),
+    paths = [one["path"] for one in found]
+    return {
         "files": found,
-        "has_traces": any(one.path.startswith("traces/") and one.path.endswith(".json.gz") for one in found),
+        "has_traces": any(path.startswith("traces/") and path.endswith(".json.gz") for path in paths),
         "pending": on_the_way(run),
         "left": left_on_nodes(run),
     }
-    return show(request, "runs/files.html", context, fragments={**HEADER, "files": "runs/_files.html"})
 
 
-@page(get=thing(Permission.RUNS_READ))
-def spec(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request, run_id)
+@tab
+def spec(request: HttpRequest, run: Run) -> dict[str, object]:
     text = yaml.safe_dump(run.spec, sort_keys=False, allow_unicode=True, width=100)
-    context = {**around(request, run, "spec"), "yaml": text, "code_view": code_view(run), "secret_uses": uses_of(run)}
-    return show(request, "runs/spec.html", context, fragments=HEADER)
+    return {"yaml": text, "code_view": code_view(run), "secret_uses": uses_of(run)}
 
 
-@page(get=thing(Permission.RUNS_READ))
-def timeline(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request, run_id)
+@tab
+def timeline(request: HttpRequest, run: Run) -> dict[str, object]:
     time = times_shown([run], timezone.now()).get(run.pk)
-    context = {
-        **around(request, run, "timeline"),
+    return {
         "time": None if time is None else time_view(time, "Wall time"),
         "stretches": nodes_over_time(run, timezone.now()),
         "events": run.events.select_related("actor", "attempt").order_by("-at", "-id")[:500],
     }
-    return show(request, "runs/timeline.html", context, fragments={**HEADER, "timeline": "runs/_timeline.html"})
 
 
 def around(request: HttpRequest, run: Run, tab: str) -> dict[str, object]:
@@ -228,15 +226,7 @@ class DiffLine(NamedTuple):
     kind: str  # a class of the page: added, removed, place, file, or none
 
 
-class CodeView(NamedTuple):
-    code: RunCode
-    changes: list[DiffLine]  # since the run before
-    patch: list[DiffLine]  # over the commit
-    has_previous: bool  # whose commit is still here
-    is_cut: bool
-
-
-def code_view(run: Run) -> CodeView | None:
+def code_view(run: Run) -> dict[str, object] | None:
     """None for a run whose code is not from Git."""
     code = RunCode.objects.filter(run=run).first()
     if code is None:
@@ -244,13 +234,13 @@ def code_view(run: Run) -> CodeView | None:
     found = difference(run.project, code)
     patch = run.spec["task"]["code"].get("patch") or ""
     changes = diff_lines(found.patch) if found else []
-    return CodeView(
-        code=code,
-        changes=changes[:MAX_LINES],
-        patch=diff_lines(patch)[:MAX_LINES],
-        has_previous=found is not None,
-        is_cut=len(changes) > MAX_LINES or bool(found and found.is_cut),
-    )
+    return {
+        "code": code,
+        "changes": changes[:MAX_LINES],  # since the run before
+        "patch": diff_lines(patch)[:MAX_LINES],  # over the commit
+        "has_previous": found is not None,  # whose commit is still here
+        "is_cut": len(changes) > MAX_LINES or bool(found and found.is_cut),
+    }
 
 
 def diff_lines(patch: str) -> list[DiffLine]:
@@ -266,54 +256,40 @@ def _kind(line: str) -> str:
 # The files that a run left in its output folder, for its Files tab.
 
 
-class OutputFileRow(NamedTuple):
-    path: str
-    size: int
-    at: datetime
-    url: str
-
-
-def listed(run: Run) -> list[OutputFileRow]:
+def listed(run: Run) -> list[dict[str, Any]]:
     found = sorted(outputs.listing(run.pk), key=lambda one: PurePosixPath(one["path"]))
     url = f"/api/v1/runs/{run.pk}/files"
     return [
-        OutputFileRow(
-            one["path"], one["size_bytes"], datetime.fromisoformat(one["modified_at"]), f"{url}/{quote(one['path'])}"
-        )
+        {
+            "path": one["path"],
+            "size": one["size_bytes"],
+            "at": datetime.fromisoformat(one["modified_at"]),
+            "url": f"{url}/{quote(one['path'])}",
+        }
         for one in found[:MAX_FILES]
     ]
 
 
-class OnNode(NamedTuple):
-    """Files of the run that one node still has. ``files`` are (path, size, what has gone of it or None)."""
-
-    node: str
-    files: Sequence[tuple[str, int, int | None]]
-    num_files: int
-    size: int | None
-    refused: list[tuple[str, str]]
-    decided: str = ""
-
-
-def on_the_way(run: Run) -> list[OnNode]:
-    """Return what nodes of the newest attempt have that is not sent yet."""
+def on_the_way(run: Run) -> list[dict[str, object]]:
+    """Return what nodes of the newest attempt have that is not sent yet. ``files`` are (path, size, what has gone of it
+    or None)."""
     attempt = run.attempts.order_by("-number").first()
     found = []
     for one in attempt.placements.select_related("node") if attempt is not None else ():
         pending, sending = one.output_state.pending, one.output_state.sending
         if pending and one.done_at is None:
             files = [(path, size, sending.get(path)) for path, size in pending.items()]
-            found.append(OnNode(one.node.name, files, one.output_state.num_pending, None, []))
+            found.append({"node": one.node.name, "files": files, "num_files": one.output_state.num_pending})
     return found
 
 
-def left_on_nodes(run: Run) -> list[OnNode]:
+def left_on_nodes(run: Run) -> list[dict[str, object]]:
     """Return what waits on nodes for somebody's word."""
     found = []
     for one in actions.undecided(run):
         files = [(str(file["path"]), int(file["size_bytes"]), None) for file in one.gained.get("files", [])]
-        refused = list(one.output_state.refused.items())
-        size = int(one.gained.get("bytes") or 0)
+        gained = {"num_files": int(one.gained.get("num_files") or 0), "size": int(one.gained.get("bytes") or 0)}
+        asked = {"refused": list(one.output_state.refused.items()), "decided": one.leftovers}
         name = f"{one.node.name}, attempt {one.attempt.number}" if one.attempt.number > 1 else one.node.name
-        found.append(OnNode(name, files, int(one.gained.get("num_files") or 0), size, refused, one.leftovers))
+        found.append({"node": name, "files": files, **gained, **asked})
     return found

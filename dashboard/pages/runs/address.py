@@ -27,15 +27,6 @@ AROUND = 40  # characters on each side of one that an error names
 Asked = dict[str, str]
 
 
-class FilterProblem(NamedTuple):
-    """Problem of a filter that cannot be read, with the text around the character that it is about."""
-
-    sentence: str
-    before: str
-    character: str
-    after: str
-
-
 def asked_of(request: HttpRequest) -> Asked:
     asked = {name: request.GET.get(name, "").strip()[: LONGEST.get(name, 200)] for name in ASKED}
     # Without its spaces in front nobody would find the character that an error names; `q` was the field's old name.
@@ -87,15 +78,16 @@ def runs_of(request: HttpRequest, asked: Asked, *, has_best: bool = False) -> Qu
     )
 
 
-def problem_of(error: FilterError, text: str) -> FilterProblem:
+def problem_of(error: FilterError, text: str) -> dict[str, str]:
+    """Return why a filter cannot be read, with the text around the character that this is about."""
     at = error.position
     before, after = text[:at], text[at + 1 :]
-    return FilterProblem(
-        error.message,
-        before if len(before) <= AROUND else f"…{before[-AROUND:]}",
-        text[at : at + 1],
-        after if len(after) <= AROUND else f"{after[:AROUND]}…",
-    )
+    return {
+        "sentence": error.message,
+        "before": before if len(before) <= AROUND else f"…{before[-AROUND:]}",
+        "character": text[at : at + 1],
+        "after": after if len(after) <= AROUND else f"{after[:AROUND]}…",
+    }
 
 
 # Runs by their place in the table: how many there are, and those between two places. While one reads, what is new does

@@ -145,17 +145,13 @@ def kind_of(name: str) -> Kind[Seen]:
         return KINDS[name]
     if name.startswith(SPARK):
         series = name.removeprefix(SPARK)
-        return Kind(series, 104, lambda seen: drawn.sparkline(_spark(seen, series), series))
+        return Kind(series, 104, lambda seen: drawn.sparkline(seen.sparks.get(series, ""), series))
     if name == LAST_LOSS:  # every row has it
         return Kind(f"{LOSS} last", 116, lambda seen: _figure(finding.plain(seen.row.loss), LOSS), "", True, "")
     if read_field(FilterText(name, 0)).kind == "summary":
         series, _, statistic = name.removeprefix("summary.").rpartition(".")
         return Kind(f"{series} {statistic}", 116, lambda seen: _figure(seen.values.get(name), series), "", True, "")
     return Kind(name.rpartition(".")[2], 110, lambda seen: _setting(seen.values.get(name)))
-
-
-def _spark(seen: Seen, series: str) -> str:
-    return seen.row.spark if series == LOSS else seen.sparks.get(series, "")
 
 
 def _figure(value: Value, series: str) -> str:
@@ -217,7 +213,7 @@ def lines(
     made = []
     for row in found:
         run = row.run
-        seen = Seen(row, values.get(run.pk, {}), sparks.get(run.pk, {}), runs_url)
+        seen = Seen(row, values.get(run.pk, {}), {**sparks.get(run.pk, {}), LOSS: row.spark}, runs_url)
         buttons = row_actions(run) if run.project_id in may_act_in else ""
         cells = [kind.draw(seen) for kind in view.kinds]
         made.append(GridRow(run.pk, run.name, cells, row.colour, buttons, edges.get(run.pk, 0), run.pk))
@@ -226,9 +222,7 @@ def lines(
 
 def _sparks(ids: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for name in names:
-        if name == LOSS:
-            continue  # every row has it
+    for name in set(names) - {LOSS}:  # every row has that
         for run_id, points in read.sparklines(ids, name, SPARK_POINTS).items():
             found.setdefault(run_id, {})[name] = spark_path(points)
     return found

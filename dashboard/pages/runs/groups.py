@@ -159,18 +159,9 @@ WIDTH, HEIGHT = 10, 40  # of a bar, in the units of the drawing
 DOWN, UP = Context(6, ROUND_FLOOR), Context(6, ROUND_CEILING)
 
 
-class Bar(NamedTuple):
-    x: int
-    y: float
-    height: float
-    low: str
-    high: str
-    words: str
-
-
 class Spread(NamedTuple):
     words: str
-    bars: Sequence[Bar] = ()
+    bars: Sequence[dict[str, object]] = ()
     texts: Sequence[tuple[str, int]] = ()
 
     @property
@@ -194,10 +185,11 @@ def spread_of(runs: QuerySet[Run], name: str) -> Spread:
     return Spread("; ".join(words), bars, found.texts[:MOST_TEXTS])
 
 
-def _bar(place: int, low: float, high: float, count: int, most: int) -> Bar:
+def _bar(place: int, low: float, high: float, count: int, most: int) -> dict[str, object]:
     height = round(HEIGHT * count / most, 1)
     words = f"{numbers.number(low)} to {numbers.number(high)}: {numbers.count(count)}"
-    return Bar(place * WIDTH, HEIGHT - height, height, _short(low, DOWN), _short(high, UP), words)
+    box = {"x": place * WIDTH, "y": HEIGHT - height, "height": height}
+    return {**box, "low": _short(low, DOWN), "high": _short(high, UP), "words": words}
 
 
 def _short(edge: float, rounding: Context) -> str:

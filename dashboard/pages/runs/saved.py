@@ -55,7 +55,7 @@ def default_query(request: HttpRequest) -> str:
 
 @page(post=own(Permission.ACCOUNT_MANAGE))
 def save_own(request: HttpRequest) -> HttpResponse:
-    view = actions.save_view(actor=person(request), name=request.POST.get("name", ""), query=_query(request))
+    view = actions.save_view(actor=person(request), **_given(request))
     return answer(request, f"Saved the view {view.name}.", to=_address(view))
 
 
@@ -64,8 +64,7 @@ def save_shared(request: HttpRequest) -> HttpResponse:
     project = request.POST.get("project", "")
     if not project:
         raise NotFound("A view is shared in a project.")
-    name = request.POST.get("name", "")
-    view = actions.save_view(actor=person(request), name=name, query=_query(request), project=project)
+    view = actions.save_view(actor=person(request), **_given(request), project=project)
     return answer(request, f"Saved the view {view.name} for everybody in {project}.", to=_address(view))
 
 
@@ -87,11 +86,11 @@ def change(request: HttpRequest, view_id: str) -> HttpResponse:
 def delete(request: HttpRequest, view_id: str) -> HttpResponse:
     view = get_view(request, view_id)
     actions.delete_view(actor=person(request), view=view)
-    return answer(request, f"Deleted the view {view.name}.", to=f"{reverse('runs')}?{view.query}")
+    return answer(request, f"Deleted the view {view.name}.", to=_address(view))
 
 
-def _query(request: HttpRequest) -> str:
-    return request.POST.get("query", "")
+def _given(request: HttpRequest) -> dict[str, str]:
+    return {name: request.POST.get(name, "") for name in ("name", "query")}
 
 
 def _address(view: SavedView) -> str:

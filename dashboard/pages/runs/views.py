@@ -28,20 +28,9 @@ from runs.rights.access import Permission, projects_with
 from runs.rights.access.operations import lists
 from runs.values.status import Status
 
-VIEWS = (
-    ("All", ""),
-    ("Live", "live"),
-    ("Succeeded", "succeeded"),
-    ("Failed", "failed"),
-    ("Cancelled", "cancelled"),
-    ("Archived", "archived"),
-)
-
-
+VIEWS = {"All": "", **{one.capitalize(): one for one in ("live", "succeeded", "failed", "cancelled", "archived")}}
 MOST_NAMES = 5000
 NEWEST = 500  # runs whose people and tags are offered
-
-
 NONE = address.Number(0, False)
 
 
@@ -55,7 +44,7 @@ class Looked:
     grouped: Drawn | None = None
     number: address.Number = NONE
     until: str = ""
-    problem: address.FilterProblem | None = None
+    problem: dict[str, str] | None = None
     keys: Sequence[str] = ()
     hidden: Trials | None = None
     colouring: Colouring | None = None
@@ -148,7 +137,7 @@ def _choices(asked: Asked, by: Sequence[str]) -> dict[str, object]:
         "density": density,
         "row_height": grid.ROW[density],
         "density_urls": [(one, address.url_of(asked, density=one)) for one in grid.ROW],
-        "views": [(label, address.url_of(asked, view=view), asked["view"] == view) for label, view in VIEWS],
+        "views": [(label, address.url_of(asked, view=view), asked["view"] == view) for label, view in VIEWS.items()],
         "without_tag": address.url_of(asked, tag=""),
         "without_project": address.url_of(asked, project=""),
         "grouped_by": [(name, address.url_of(asked, group=rest, open="")) for name, rest in without.items()],
@@ -203,16 +192,13 @@ def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
     shown = cells.shown(address.columns_of(asked)[: grid.MAX_COLUMNS])
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
     runs = address.runs_of(request, asked, has_best=True)
-    listed = _folded(
-        request, asked, address.Listed(runs, address.sorts_of(asked), _moment(request.GET.get("until", "")))
-    )
+    moment = _moment(request.GET.get("until", ""))
+    listed = _folded(request, asked, address.Listed(runs, address.sorts_of(asked), moment))
     first = grid.place_of(request.GET.get("offset", ""))
     if ids := request.GET.get("ids", ""):
         entries = folding.entries_of(request.user, ids.split(".")[: grid.MOST_AT_ONCE])
     else:
-        entries = listed.window(
-            first, min(grid.MOST_AT_ONCE, grid.place_of(request.GET.get("limit", "")) or grid.WINDOW)
-        )
+        entries = listed.window(first, grid.limit_of(request.GET))
     try:
         colouring = colouring_of(address.runs_of(request, asked), asked["colour"]) if asked["colour"] else None
     except FilterError:

@@ -130,18 +130,14 @@ def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[EstimateBar]:
     for rank, (memory, limit) in enumerate(zip(estimate.memory, estimate.memory_limits, strict=True)):
         key = (*(round(getattr(memory, part) / 2**16) for part in MEMORY_PARTS), round(limit / 2**16))
         kinds.setdefault(key, []).append(rank)
-    bars = [
-        _memory_bar(kind_of(spec, ranks), estimate.memory[ranks[0]], estimate.memory_limits[ranks[0]])
-        for ranks in kinds.values()
-    ]
+    bars = []
+    for ranks in kinds.values():
+        memory, limit = estimate.memory[ranks[0]], estimate.memory_limits[ranks[0]]
+        bar = _bar(kind_of(spec, ranks), memory, MEMORY_PARTS, size)
+        if limit > 0:
+            bar = bar._replace(limit=size(limit), share=memory.high / limit, tone=TONES[memory.fit(limit)])
+        bars.append(bar)
     return sorted(bars, key=lambda bar: -bar.share)
-
-
-def _memory_bar(label: str, memory: Memory, limit: float) -> EstimateBar:
-    found = _bar(label, memory, MEMORY_PARTS, size)
-    if limit <= 0:
-        return found
-    return found._replace(limit=size(limit), share=memory.high / limit, tone=TONES[memory.fit(limit)])
 
 
 def kind_of(spec: RecipeSpec, ranks: Sequence[int]) -> str:

@@ -119,9 +119,7 @@ def show(
     status: int = 200,
 ) -> HttpResponse:
     """Draw the page, or the one of its partials that ``?fragment=name`` asks for."""
-    wanted = request.GET.get("fragment", "")
-    if fragments and wanted in fragments:
-        template = fragments[wanted]
+    template = (fragments or {}).get(request.GET.get("fragment", ""), template)
     theme = request.COOKIES.get("theme", "")
     frame = {
         "nav": entries(request.path),

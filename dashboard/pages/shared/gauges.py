@@ -147,21 +147,10 @@ ORDER = [CheckState.FAIL, CheckState.WARN, CheckState.OK]
 FORMATS = {"bytes": size, "B/s": speed}
 
 
-class CheckRow(NamedTuple):
-    key: str
-    name: str
-    node: str
-    state: str
-    colour: str
-    sentence: str
-    value: str
-    limit: str
-
-
 class CheckTable(NamedTuple):
     """``summary``: how many there are of each state; ``colour``: of the worst one."""
 
-    rows: list[CheckRow]
+    rows: list[dict[str, str]]
     num_hidden: int
     summary: str
     colour: str
@@ -180,11 +169,17 @@ def check_table(checks: Sequence[Check]) -> CheckTable:
     return CheckTable([_row(one) for one in found[:MAX_ROWS]], max(0, len(found) - MAX_ROWS), words, colour)
 
 
-def _row(one: Check) -> CheckRow:
-    key = "-".join((one.node, one.name, one.peer, one.sentence[:60]))
-    name = one.name.replace("-", " ")
-    value, limit = _figure(one.value, one.unit), _figure(one.limit, one.unit)
-    return CheckRow(key, name, one.node, str(one.state), COLOURS[one.state], one.sentence, value, limit)
+def _row(one: Check) -> dict[str, str]:
+    return {
+        "key": "-".join((one.node, one.name, one.peer, one.sentence[:60])),
+        "name": one.name.replace("-", " "),
+        "node": one.node,
+        "state": str(one.state),
+        "colour": COLOURS[one.state],
+        "sentence": one.sentence,
+        "value": _figure(one.value, one.unit),
+        "limit": _figure(one.limit, one.unit),
+    }
 
 
 def _figure(value: float | None, unit: str) -> str:

@@ -5,7 +5,7 @@ shows the same. The first rows are in the page, further ones are fetched as they
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from django.utils.html import escape
@@ -165,3 +165,7 @@ def _box(row: GridRow, verb: str) -> str:
 def place_of(text: str) -> int:
     """Return the number that a parameter of the address has; 0 for what is none."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+
+
+def limit_of(query: Mapping[str, str]) -> int:
+    return min(MOST_AT_ONCE, place_of(query.get("limit", "")) or WINDOW)

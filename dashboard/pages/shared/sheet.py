@@ -43,20 +43,18 @@ class Sheet(Generic[T]):
         """``noun`` names one row, ``first`` is the order that nobody asked for, and ``kept`` has what else the address
         says."""
         self.request, self.label, self.noun, self.kinds, self.has_boxes = request, label, noun, kinds, has_boxes
-        chosen = {one.name: one for one in grid.read_columns(_asked(request, "columns")) if one.name in kinds}
+        asked = {name: request.GET.get(name, "").strip()[:1000] for name in ("q", "columns", "sort", "density")}
+        chosen = {one.name: one for one in grid.read_columns(asked["columns"]) if one.name in kinds}
         named = chosen or {name: grid.Chosen(name) for name in kinds}
         self._chosen = [named.pop("name", grid.Chosen("name"))._replace(is_pinned=True), *named.values()]
         self._chosen.sort(key=lambda one: not one.is_pinned)
-        self.sorts = [
-            one for one in grid.read_sorts(_asked(request, "sort")) if one.name in kinds and kinds[one.name].sort
-        ]
-        self.sorts = self.sorts or [first]
-        density = request.GET.get("density", "")
-        self._density = density if density in grid.ROW else ""
-        asked = {name: _asked(request, name) for name in ("columns", "sort")}
-        self.words = _asked(request, "q")[:200]  # of the filter
-        own = {"q": self.words, **asked, "density": self._density}
-        self._query: dict[str, str | Sequence[str]] = {**(kept or {}), **own}
+        sorts = grid.read_sorts(asked["sort"])
+        self.sorts = [one for one in sorts if one.name in kinds and kinds[one.name].sort] or [first]
+        self._density = asked["density"] if asked["density"] in grid.ROW else ""
+        self.words = asked["q"][:200]  # of the filter
+        self._query: dict[str, str | Sequence[str]] = {
+            **(kept or {}), **asked, "q": self.words, "density": self._density
+        }  # fmt: skip
 
     @property
     def order(self) -> list[str]:
@@ -79,9 +77,7 @@ class Sheet(Generic[T]):
             asked = ids.split(".")[: grid.MOST_AT_ONCE]
             wanted = list(keys.filter(pk__in=asked) if isinstance(keys, QuerySet) else {*asked} & {*keys})
         else:
-            wanted = list(
-                keys[first : first + min(grid.MOST_AT_ONCE, grid.place_of(query.get("limit", "")) or grid.WINDOW)]
-            )
+            wanted = list(keys[first : first + grid.limit_of(query)])
         answer = HttpResponse(self._draw(rows_of(wanted), first))
         if query.get("count"):
             answer["X-Rows"] = str(_count(keys))
@@ -132,10 +128,6 @@ class Sheet(Generic[T]):
         draws = [self.kinds[one.name].draw for one in self._chosen]
         whole = [row._replace(cells=[draw(one) for draw in draws]) for row, one in rows]
         return grid.draw_rows(self._columns(), whole, first, has_boxes=self.has_boxes)
-
-
-def _asked(request: HttpRequest, name: str) -> str:
-    return request.GET.get(name, "").strip()[:1000]
 
 
 def _count(keys: Keys) -> int:

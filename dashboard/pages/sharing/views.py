@@ -1,7 +1,7 @@
 """Sharing: the dialog that makes links, the page behind a link, and the file of a thing, without scripts."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from itertools import groupby
@@ -116,12 +116,11 @@ def _report(user: User, thing: Shared) -> dict[str, object]:
     return {"version": version, "drawn": mark_safe(drawn)}
 
 
-def _annex(user: User, thing: Shared) -> dict[str, object]:
-    return {"figures": annex_of(thing.runs[0], timezone.now())}
-
-
 ANNEX = "annex-xi"
-DRAWINGS = {"run": _run, "compare": _comparison, "sweep": _sweep, "report": _report, ANNEX: _annex}
+DRAWINGS: dict[str, Callable[[User, Shared], dict[str, object]]] = {
+    "run": _run, "compare": _comparison, "sweep": _sweep, "report": _report,
+    ANNEX: lambda _, thing: {"figures": annex_of(thing.runs[0], timezone.now())},
+}  # fmt: skip
 
 
 def _charts(runs: Sequence[Run], colours: Mapping[str, int]) -> dict[str, object]:
