@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from trainyard.cli.commands import command, speaks_json
 from trainyard.cli.following import csv_rows, labels_of
-from trainyard.cli.screen import Screen, safe, speaks_json
+from trainyard.cli.screen import Screen, safe
 from trainyard.contract.answers.runs import RunDocument
 from trainyard.contract.statuses import LIVE
 from trainyard.doors import mlflow, neptune, rows, wandb
@@ -184,9 +185,9 @@ DOORS = {
 }  # fmt: skip
 
 
-def add_tools(tools: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+def add_tools(tools: Any) -> None:
     for tool, door in DOORS.items():
-        takes = add(tools, tool, import_runs, f"make a run of {door.makes}", speaks_json).add_argument
+        takes = command(tools, tool, import_runs, f"make a run of {door.makes}", speaks_json).add_argument
         takes("source", metavar=door.takes, help=door.where)
         takes("--project", help="whose runs they become (default: default)")
         if door.runs is _of_file:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,7 @@ PYTHON = ".py"
 
 def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     document, spec, folder = read_spec(arguments)
-    if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
-        pack = code_from_git if arguments.git else partial(send_code, client)
-        document = merge(document, {"task.code": pack(spec, folder, screen)})
-    run = client.submit(document)
+    run = client.submit(with_code(client, document, spec, folder, screen, is_git=arguments.git))
     if not spec.array.launches_many:
         return _started(client, run, arguments, screen)
     tag = client.run_document(run["id"])["tags"][0]
@@ -122,6 +118,14 @@ def spec_of_file(path: Path) -> JsonObject | None:
     else:
         return None
     return {"name": path.stem, "task": task}
+
+
+def with_code(client: Client, document: Any, spec: Spec, folder: Path, screen: Screen, *, is_git: bool = False) -> Any:
+    """Return the document with the code of its script sent, where that lies on this machine. Raises SpecError."""
+    if not isinstance(spec, ScriptSpec) or not isinstance(spec.task.code, str):
+        return document
+    code = code_from_git(spec, folder, screen) if is_git else send_code(client, spec, folder, screen)
+    return merge(document, {"task.code": code})
 
 
 def send_code(client: Client, spec: ScriptSpec, folder: Path, screen: Screen) -> JsonObject:

@@ -3,7 +3,6 @@
 Names, logs and sentences come from others: control characters never reach the terminal.
 """
 
-import argparse
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -85,10 +84,6 @@ class Screen:
     def _write(self, console: Console, text: str, style: str) -> None:
         console.print(Text(safe(text), style))
         console.file.flush()
-
-
-def speaks_json(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--json", action="store_true", help="JSON as REST answers it")
 
 
 def safe(text: str) -> str:
