@@ -17,7 +17,7 @@ from trainyard.cli.screen import Screen, figure, safe
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import FINAL, Status
-from trainyard.formats.words import listed
+from trainyard.formats.words import counted, listed
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, load_spec_file, merge, parse_spec
@@ -120,7 +120,9 @@ def spec_of_file(path: Path) -> JsonObject | None:
     return {"name": path.stem, "task": task}
 
 
-def with_code(client: Client, document: Any, spec: Spec, folder: Path, screen: Screen, *, is_git: bool = False) -> Any:
+def with_code(
+    client: Client, document: Any, spec: Spec | None, folder: Path, screen: Screen, *, is_git: bool = False
+) -> Any:
     """Return the document with the code of its script sent, where that lies on this machine. Raises SpecError."""
     if not isinstance(spec, ScriptSpec) or not isinstance(spec.task.code, str):
         return document
@@ -142,7 +144,7 @@ def send_code(client: Client, spec: ScriptSpec, folder: Path, screen: Screen) ->
     field, words = spec.task.missing_in(names)
     if field:
         raise SpecError([Problem(f"task.{field}", f"{words}: {source}")])
-    screen.say(f"Sending {len(names):,} {'file' if len(names) == 1 else 'files'}, {len(data) / 1e6:.1f} MB.")
+    screen.say(f"Sending {counted(len(names), 'file')}, {len(data) / 1e6:.1f} MB.")
     headers, query = {"Content-Type": "application/gzip"}, {"project": spec.project}
     client.call("POST", "bundles", run_answers.Bundle, params=query, content=data, headers=headers)
     return {"sha256": sha256}

@@ -5,7 +5,7 @@ Names, logs and sentences come from others: control characters never reach the t
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -54,6 +54,12 @@ class Screen:
 
     def json(self, document: Any) -> None:
         print(json.dumps(document, indent=2 if self.is_terminal else None, ensure_ascii=not self.is_terminal))
+
+    def facts(self, named: Mapping[str, str | None]) -> None:
+        """Print what is not empty, each behind its name."""
+        for name, text in named.items():
+            if text:
+                self.line(f"{name:9}  {text}")
 
     def listing(
         self, found: Sequence[T], titles: Sequence[str], row: Row[T], nothing: str = "", *, is_json: bool

@@ -20,29 +20,10 @@ DEFAULT_LEASE = "1d"
 
 # The values of `CauseClass`; a test compares them.
 ClassName = Literal[
-    "user-error",
-    "data-problem",
-    "node-unfit",
-    "refused",
-    "environment",
-    "out-of-memory",
-    "gpu-out-of-memory",
-    "disk-full",
-    "storage",
-    "killed",
-    "process-lost",
-    "node-lost",
-    "network",
-    "collective-timeout",
-    "hang",
-    "gpu-fault",
-    "interrupted",
-    "preempted",
-    "resized",
-    "time-limit",
-    "stopped",
-    "unknown",
-]
+    "user-error", "data-problem", "node-unfit", "refused", "environment", "out-of-memory", "gpu-out-of-memory",
+    "disk-full", "storage", "killed", "process-lost", "node-lost", "network", "collective-timeout", "hang", "gpu-fault",
+    "interrupted", "preempted", "resized", "time-limit", "stopped", "unknown",
+]  # fmt: skip
 Action = Literal["restart", "stop", "exclude-node"]
 
 # Effect of each class unless `restarts.on` has another word for it.
