@@ -12,7 +12,7 @@ import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainyard.cli.launching import overrides_of, send_code
+from trainyard.cli.launching import overrides_of, with_code
 from trainyard.cli.screen import Screen
 from trainyard.contract.answers.runs import OpenedApp
 from trainyard.contract.base import JsonObject
@@ -21,7 +21,7 @@ from trainyard.contract.statuses import FINAL
 from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError
 from trainyard.rest.session import Session, opened
-from trainyard.spec import ScriptSpec, merge, parse_spec
+from trainyard.spec import merge, parse_spec
 
 if sys.platform != "win32":
     import termios
@@ -148,16 +148,13 @@ def _launched(client: Client, arguments: argparse.Namespace, screen: Screen) -> 
         "task": {"notebook": True, "code": arguments.code},
     }
     document = merge(document, overrides_of(arguments.overrides))
-    spec = parse_spec(document)
-    if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
-        document = merge(document, {"task.code": send_code(client, spec, Path.cwd(), screen)})
+    document = with_code(client, document, parse_spec(document), Path.cwd(), screen)
     return client.submit(document)["id"]
 
 
 # ``trainyard forward``: a port of this machine that leads to one of a rank's.
 
 
-FAILED = 1
 LOOPBACK = "127.0.0.1"
 
 

@@ -39,13 +39,13 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     facts = found["facts"]
     screen.line(f"{found['name']} ({found['id']})", "bold")
     screen.line(_state(found), "red" if found["state"] == "failed" else "")
-    screen.line(f"source     {found['source']} at {found['location']}")
-    screen.line(f"for        {found['recipe']} in project {found['project']} on cluster {found['cluster']}")
-    for name, value in found["options"].items():
-        screen.line(f"{name:9}  {value}")
+    screen.facts({
+        "source": f"{found['source']} at {found['location']}",
+        "for": f"{found['recipe']} in project {found['project']} on cluster {found['cluster']}",
+        **{name: str(value) for name, value in found["options"].items()},
+    })  # fmt: skip
     if found["state"] == "ready":
-        screen.line(f"holds      {_rows(found)} rows, {size(found['size_bytes'])}")
-        screen.line(f"digest     {found['digest']}")
+        screen.facts({"holds": f"{_rows(found)} rows, {size(found['size_bytes'])}", "digest": found["digest"]})
     if columns := facts.get("columns"):
         screen.line("")
         screen.table(("column", "type", "missing", "min", "max", "mean"), [_column(one) for one in columns[:MAX_SHOWN]])

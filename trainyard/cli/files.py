@@ -17,6 +17,7 @@ from urllib.parse import quote
 from trainyard.cli.screen import Screen, ago, size
 from trainyard.contract.answers import runs as answers
 from trainyard.contract.statuses import FINAL
+from trainyard.formats.words import counted
 from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError, Unreachable
 
@@ -49,13 +50,12 @@ def _say_what_waits(listed: answers.FileList, run: str, screen: Screen) -> None:
     """Say that there are no files, or which of them are still on nodes."""
     waiting = [one for one in listed["left"] if one["num_files"]]
     for one in waiting:
-        number = f"{one['num_files']} file{'s'[: one['num_files'] != 1]}"
-        names = ", ".join(file["path"] for file in one["files"][:3])
-        screen.say(f"{one['node']} has {number} in its working folder ({size(one['bytes'])}): {names}")
+        what = f"{counted(one['num_files'], 'file')} in its working folder ({size(one['bytes'])})"
+        screen.say(f"{one['node']} has {what}: {', '.join(file['path'] for file in one['files'][:3])}")
     if any(one["decision"] != "upload" for one in waiting):
         screen.say(f"`trainyard files {run} --send` has them sent here.")
     for sent in listed.get("sending", []):
-        what = f"{sent['num_files']} file{'s'[: sent['num_files'] != 1]} ({size(sent['bytes'])})"
+        what = f"{counted(sent['num_files'], 'file')} ({size(sent['bytes'])})"
         why = f": {sent['problem']}" if sent["problem"] else ""
         screen.say(f"{sent['node']} is sending {what if sent['num_files'] else 'its output files'}{why}")
     if not waiting and not listed["items"] and not listed.get("sending"):

@@ -15,14 +15,16 @@ from typing import Any, NamedTuple
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from trainyard.cli.commands import command, speaks_json
 from trainyard.cli.following import csv_rows, labels_of
-from trainyard.cli.screen import Screen, safe, speaks_json
+from trainyard.cli.screen import Screen, safe
 from trainyard.contract.answers.runs import RunDocument
 from trainyard.contract.statuses import LIVE
 from trainyard.doors import mlflow, neptune, rows, wandb
 from trainyard.doors.importing import ForeignRun, Imported, send
 from trainyard.doors.tensorboard import exporting as events
 from trainyard.doors.tensorboard import importing as tensorboard
+from trainyard.formats.words import counted
 from trainyard.rest import answers
 from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError, Unreachable
@@ -135,7 +137,7 @@ def _size(sent: sync.Sent) -> str:
     if not sent.num_bytes:
         return "nothing new"
     size = f"{sent.num_bytes / 1e6:.1f} MB" if sent.num_bytes >= 100_000 else f"{sent.num_bytes / 1e3:.1f} kB"
-    return f"{sent.num_frames:,} record{'' if sent.num_frames == 1 else 's'}, {size}"
+    return f"{counted(sent.num_frames, 'record')}, {size}"
 
 
 Find = Callable[[argparse.Namespace], list[ForeignRun]]
@@ -184,9 +186,9 @@ DOORS = {
 }  # fmt: skip
 
 
-def add_tools(tools: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+def add_tools(tools: Any) -> None:
     for tool, door in DOORS.items():
-        takes = add(tools, tool, import_runs, f"make a run of {door.makes}", speaks_json).add_argument
+        takes = command(tools, tool, import_runs, f"make a run of {door.makes}", speaks_json).add_argument
         takes("source", metavar=door.takes, help=door.where)
         takes("--project", help="whose runs they become (default: default)")
         if door.runs is _of_file:
@@ -224,14 +226,11 @@ def import_runs(client: Client, arguments: argparse.Namespace, screen: Screen) -
 
 def _report(came: list[Imported], arguments: argparse.Namespace, screen: Screen) -> None:
     if arguments.json:
-        items = [
-            {"run": one.run, "points": one.num_points, "media": one.num_media, "refused": one.refused} for one in came
-        ]
-        screen.json({"items": items})
+        told = (("run", "run"), ("points", "num_points"), ("media", "num_media"), ("refused", "refused"))
+        screen.json({"items": [{name: getattr(one, field) for name, field in told} for one in came]})
         return
-    rows = [
-        (one.run["id"], one.run["status"], one.run["name"], f"{one.num_points:,}", f"{one.num_media:,}") for one in came
-    ]
+    numbers = [(one.run, f"{one.num_points:,}", f"{one.num_media:,}") for one in came]
+    rows = [(run["id"], run["status"], run["name"], *figures) for run, *figures in numbers]
     screen.table(("id", "status", "name", "points", "media"), rows)
     for one in came:
         for why, count in sorted(one.refused.items()):

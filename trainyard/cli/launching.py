@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from trainyard.cli.screen import Screen, figure, safe
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import FINAL, Status
-from trainyard.formats.words import listed
+from trainyard.formats.words import counted, listed
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, load_spec_file, merge, parse_spec
@@ -30,10 +29,7 @@ PYTHON = ".py"
 
 def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     document, spec, folder = read_spec(arguments)
-    if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
-        pack = code_from_git if arguments.git else partial(send_code, client)
-        document = merge(document, {"task.code": pack(spec, folder, screen)})
-    run = client.submit(document)
+    run = client.submit(with_code(client, document, spec, folder, screen, is_git=arguments.git))
     if not spec.array.launches_many:
         return _started(client, run, arguments, screen)
     tag = client.run_document(run["id"])["tags"][0]
@@ -124,6 +120,16 @@ def spec_of_file(path: Path) -> JsonObject | None:
     return {"name": path.stem, "task": task}
 
 
+def with_code(
+    client: Client, document: Any, spec: Spec | None, folder: Path, screen: Screen, *, is_git: bool = False
+) -> Any:
+    """Return the document with the code of its script sent, where that lies on this machine. Raises SpecError."""
+    if not isinstance(spec, ScriptSpec) or not isinstance(spec.task.code, str):
+        return document
+    code = code_from_git(spec, folder, screen) if is_git else send_code(client, spec, folder, screen)
+    return merge(document, {"task.code": code})
+
+
 def send_code(client: Client, spec: ScriptSpec, folder: Path, screen: Screen) -> JsonObject:
     """Pack the folder, or the file, send it and return what the spec says of it. Raises SpecError where what is to be
     run is not in it."""
@@ -138,7 +144,7 @@ def send_code(client: Client, spec: ScriptSpec, folder: Path, screen: Screen) ->
     field, words = spec.task.missing_in(names)
     if field:
         raise SpecError([Problem(f"task.{field}", f"{words}: {source}")])
-    screen.say(f"Sending {len(names):,} {'file' if len(names) == 1 else 'files'}, {len(data) / 1e6:.1f} MB.")
+    screen.say(f"Sending {counted(len(names), 'file')}, {len(data) / 1e6:.1f} MB.")
     headers, query = {"Content-Type": "application/gzip"}, {"project": spec.project}
     client.call("POST", "bundles", run_answers.Bundle, params=query, content=data, headers=headers)
     return {"sha256": sha256}

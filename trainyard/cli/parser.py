@@ -1,17 +1,14 @@
 """The words of the command line and the function behind each command."""
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
 from trainyard import __version__
 from trainyard.cli import acting, beside, datasets, files, following, importing, launching, programs, reading, sweeping
+from trainyard.cli.commands import command, group, speaks_json, takes_overrides
 from trainyard.cli.pipelines import ci
-from trainyard.cli.screen import speaks_json
 from trainyard.cli.security import add_security
 
-Command = Callable[..., int | None]  # the exit code; None: 0
-Takes = Callable[[argparse.ArgumentParser], None]  # adds what several commands take
 LEVELS = ("error", "warning", "info", "debug", "none")
 
 
@@ -30,68 +27,65 @@ def build_parser() -> argparse.ArgumentParser:
     _add_other_tools(commands)
     _add_reading(commands)
     _add_datasets(commands)
-    sweeping.add_sweeps(commands, _command)
+    sweeping.add_sweeps(commands)
     _add_acting(commands)
     return parser
 
 
 def _add_launching(commands: Any) -> None:
     sentence = "launch the spec in FILE and print the run's id"
-    start = _command(commands, "submit", launching.submit, sentence, _takes_overrides, _may_wait)
+    start = command(commands, "submit", launching.submit, sentence, _takes_overrides, _may_wait)
     start.add_argument(
         "file", metavar="FILE", help="a spec in YAML or JSON, or a program to run; - reads a spec from standard input"
     )
     start.add_argument("--git", action="store_true", help="send the code as its Git remote, commit and changes over it")
     sentence = "say what the spec in FILE would cost, and what would cost less"
-    plan = _command(commands, "plan", reading.plan, sentence, _takes_overrides, speaks_json)
+    plan = command(commands, "plan", reading.plan, sentence, _takes_overrides, speaks_json)
     plan.add_argument("file", metavar="FILE", help="a spec in YAML or JSON; - reads it from the standard input")
     plan.add_argument("--count", type=_not_negative, default=3, metavar="N", help="proposals, at most (default: 3)")
     sentence = "launch a run's spec again as a new run and print its id"
-    _command(commands, "clone", launching.clone, sentence, _takes_run, _takes_overrides, _may_wait)
+    command(commands, "clone", launching.clone, sentence, _takes_run, _takes_overrides, _may_wait)
     sentence = "go on from a run's checkpoint as a new run; print its id"
-    go_on = _command(commands, "continue", launching.go_on, sentence, _takes_run, _takes_overrides, _may_wait)
+    go_on = command(commands, "continue", launching.go_on, sentence, _takes_run, _takes_overrides, _may_wait)
     go_on.add_argument("--step", type=_not_negative, metavar="N", help="the checkpoint's step (default: the newest)")
-    _command(commands, "restart", launching.restart, "start an ended run again", _takes_run, _may_wait)
+    command(commands, "restart", launching.restart, "start an ended run again", _takes_run, _may_wait)
     sentence = "train a change with several seeds and compare it with a baseline; exit 0 only if it is not worse"
-    pipeline = _command(commands, "ci", ci, sentence)
+    pipeline = command(commands, "ci", ci, sentence)
     pipeline.add_argument("file", metavar="FILE", help="what to train and what to compare, in YAML or JSON")
     pipeline.add_argument("--branch", default="", help="whose runs they are (default: the pipeline's, else Git's)")
     pipeline.add_argument("--junit", metavar="PATH", help="write a report in JUnit's XML")
     pipeline.add_argument("--markdown", metavar="PATH", help="write the report that is printed, in Markdown")
     sentence = "wait for the end of a run; exit 0 only if it succeeded"
-    wait = _command(commands, "wait", launching.wait, sentence, _takes_run, speaks_json)
+    wait = command(commands, "wait", launching.wait, sentence, _takes_run, speaks_json)
     wait.add_argument("--timeout", type=float, metavar="SECONDS", help="give up (exit 1) after so long")
 
 
 def _add_syncing(commands: Any) -> None:
     sentence = "send what was logged outside of Trainyard, once"
-    sync = _command(commands, "sync", importing.sync_folder, sentence, speaks_json)
+    sync = command(commands, "sync", importing.sync_folder, sentence, speaks_json)
     sync.add_argument(
         "folder", nargs="?", default="trainyard-spool", metavar="DIR", help="where it lies (default: trainyard-spool)"
     )
     sync.add_argument("--project", help="whose runs they become (default: default, or where they were sent before)")
     sync.add_argument("--follow", "-f", action="store_true", help="go on until each of them has ended")
     sync.add_argument("--again", action="store_true", help="send those anew that were deleted on the server")
-    doors = commands.add_parser("import", help="import runs of other tools", description="Import runs of other tools.")
-    tools = doors.add_subparsers(dest="import_command", required=True, metavar="TOOL")
-    importing.add_tools(tools, _command)
+    importing.add_tools(group(commands, "import", "import runs of other tools", "TOOL"))
 
 
 def _add_other_tools(commands: Any) -> None:
-    shadow = _command(commands, "shadow", programs.shadow, "run a program, and mirror what it logs: -- COMMAND...")
+    shadow = command(commands, "shadow", programs.shadow, "run a program, and mirror what it logs: -- COMMAND...")
     shadow.set_defaults(is_local=True)
     shadow.add_argument("--only", action="store_true", help="the other tools send and write nothing themselves")
     shadow.add_argument("--project", help="whose run it becomes (default: default)")
-    written = commands.add_parser("export", help="runs for other tools", description="Runs for other tools.")
-    tools = written.add_subparsers(dest="export_command", required=True, metavar="TOOL")
+    tools = group(commands, "export", "runs for other tools", "TOOL")
     sentence = "write runs as TensorBoard's event files"
-    files = _command(tools, "tensorboard", importing.export_tensorboard, sentence, speaks_json)
+    files = command(tools, "tensorboard", importing.export_tensorboard, sentence, speaks_json)
     files.add_argument("folder", metavar="FOLDER", help="each run becomes a folder below it")
     files.add_argument("ids", nargs="+", metavar="ID", help="a run's id")
 
 
 def _add_reading(commands: Any) -> None:
-    runs = _command(commands, "runs", reading.runs, "list runs, the newest first", speaks_json)
+    runs = command(commands, "runs", reading.runs, "list runs, the newest first", speaks_json)
     runs.add_argument("--status", help="only these, such as RUNNING,QUEUED")
     runs.add_argument("--project", help="only runs of this project")
     runs.add_argument("--tag", help="only runs with this tag")
@@ -101,8 +95,8 @@ def _add_reading(commands: Any) -> None:
     runs.add_argument("--archived", action="store_true", help="those that were archived")
     runs.add_argument("--limit", type=_positive, default=50, metavar="N", help="at most so many (default: 50)")
     sentence = "show a run: status and why, progress, lamps, metrics"
-    _command(commands, "show", reading.show, sentence, _takes_run, speaks_json)
-    lines = _command(commands, "logs", following.logs, "print what the ranks of a run wrote", _takes_run, speaks_json)
+    command(commands, "show", reading.show, sentence, _takes_run, speaks_json)
+    lines = command(commands, "logs", following.logs, "print what the ranks of a run wrote", _takes_run, speaks_json)
     how = lines.add_mutually_exclusive_group()
     how.add_argument("--follow", "-f", action="store_true", help="go on until the run ends")
     how.add_argument("--grep", metavar="PATTERN", help="only lines that fit this regular expression (RE2), in any case")
@@ -110,30 +104,29 @@ def _add_reading(commands: Any) -> None:
     lines.add_argument("--level", choices=LEVELS, action="append", help="only lines of this level; may be repeated")
     lines.add_argument("--rank", type=_not_negative, metavar="N", help="only this rank")
     sentence = "list a run's metrics, or print the points of one"
-    numbers = _command(commands, "metrics", following.metrics, sentence, _takes_run, speaks_json)
+    numbers = command(commands, "metrics", following.metrics, sentence, _takes_run, speaks_json)
     numbers.add_argument("name", nargs="?", metavar="NAME", help="the metric whose points to print")
     numbers.add_argument("--csv", action="store_true", help="every point as CSV; without NAME, of all metrics")
     sentence = "list what a run can be gone on from"
-    _command(commands, "checkpoints", reading.checkpoints, sentence, _takes_run, speaks_json)
+    command(commands, "checkpoints", reading.checkpoints, sentence, _takes_run, speaks_json)
     sentence = "list what a run left in its output folder"
-    left = _command(commands, "files", files.files, sentence, _takes_run, speaks_json)
+    left = command(commands, "files", files.files, sentence, _takes_run, speaks_json)
     left.add_argument("--send", action="store_true", help="have nodes send what waits in their working folders")
     sentence = "bring files of a run here, and print the folder"
-    bring = _command(commands, "download", files.download, sentence, _takes_run)
+    bring = command(commands, "download", files.download, sentence, _takes_run)
     bring.add_argument("paths", nargs="*", metavar="PATH", help="a file, a folder, or a pattern; all without one")
     bring.add_argument("--to", metavar="DIR", help="where they go (default: a folder called as the run's id)")
-    _command(commands, "clusters", reading.clusters, "list clusters", speaks_json)
-    nodes = _command(commands, "nodes", reading.nodes, "list nodes", speaks_json)
+    command(commands, "clusters", reading.clusters, "list clusters", speaks_json)
+    nodes = command(commands, "nodes", reading.nodes, "list nodes", speaks_json)
     nodes.add_argument("--cluster", help="only nodes of this cluster")
 
 
 def _add_datasets(commands: Any) -> None:
     sentence = "list the data that projects train on by name"
-    listed = _command(commands, "datasets", datasets.datasets, sentence, speaks_json)
+    listed = command(commands, "datasets", datasets.datasets, sentence, speaks_json)
     listed.add_argument("--project", help="only those of this project")
-    dataset = commands.add_parser("dataset", help="data by name", description="Data by name.")
-    verbs = dataset.add_subparsers(dest="dataset_command", required=True, metavar="COMMAND")
-    add = _command(verbs, "add", datasets.add, "name data, have a node look at it, and print its id")
+    verbs = group(commands, "dataset", "data by name")
+    add = command(verbs, "add", datasets.add, "name data, have a node look at it, and print its id")
     add.add_argument("name", metavar="NAME", help="what specs call it: letters, digits, - and _")
     add.add_argument("--source", required=True, choices=datasets.SOURCES, help="what kind of files they are")
     add.add_argument("--location", required=True, help="an absolute path on the nodes, or a URL")
@@ -148,7 +141,7 @@ def _add_datasets(commands: Any) -> None:
         ("check", "have a node look again; exit 0 only if it is ready"),
         ("delete", "forget a dataset; its files stay where they are"),
     ):
-        one = _command(verbs, verb, getattr(datasets, verb), sentence)
+        one = command(verbs, verb, getattr(datasets, verb), sentence)
         one.add_argument("name", metavar="NAME", help="the dataset's name or id")
         one.add_argument("--project", help="whose, where several projects have one of that name")
         if verb == "show":
@@ -157,15 +150,15 @@ def _add_datasets(commands: Any) -> None:
 
 def _add_acting(commands: Any) -> None:
     for verb, sentence in acting.RUN_VERBS.items():
-        _command(commands, verb, acting.act_on_run, sentence, _takes_run)
-    resize = _command(commands, "resize", acting.resize, "change the number of nodes of an elastic run", _takes_run)
+        command(commands, verb, acting.act_on_run, sentence, _takes_run)
+    resize = command(commands, "resize", acting.resize, "change the number of nodes of an elastic run", _takes_run)
     resize.add_argument("nodes", type=_nodes, metavar="NODES", help="how many from now on, or auto")
-    move = _command(commands, "move", acting.move, "put an ended run into another project", _takes_run)
+    move = command(commands, "move", acting.move, "put an ended run into another project", _takes_run)
     move.add_argument("project", metavar="PROJECT")
-    one = _command(commands, "trace", acting.trace, "trace the next steps of a run that trains", _takes_run)
+    one = command(commands, "trace", acting.trace, "trace the next steps of a run that trains", _takes_run)
     one.add_argument("--steps", type=_positive, default=3, metavar="N", help="how many steps (default: 3)")
     one.add_argument("--rank", type=_not_negative, action="append", metavar="N", help="only this rank; may be repeated")
-    back = _command(commands, "rewind", acting.rewind, "go back to a step of a run and leave out batches", _takes_run)
+    back = command(commands, "rewind", acting.rewind, "go back to a step of a run and leave out batches", _takes_run)
     back.add_argument("--to", type=_not_negative, required=True, metavar="STEP", help="to go back to; 0 starts anew")
     back.add_argument(
         "--skip",
@@ -175,20 +168,19 @@ def _add_acting(commands: Any) -> None:
         help="leave out the batches of these steps, both included",
     )
     sentence = "save a run and go on without one of its nodes"
-    without = _command(commands, "exclude-node", acting.exclude_node, sentence, _takes_run)
+    without = command(commands, "exclude-node", acting.exclude_node, sentence, _takes_run)
     without.add_argument("node", metavar="NODE", help="the node's name")
-    _command(commands, "delete", acting.delete, "delete an ended run and everything that it left", _takes_run)
+    command(commands, "delete", acting.delete, "delete an ended run and everything that it left", _takes_run)
     for verb, sentence in acting.NODE_VERBS.items():
-        command = _command(commands, verb, acting.act_on_node, sentence)
-        command.add_argument("node", metavar="NODE", help="the node's name or id")
-    checks = _command(commands, "preflight", acting.preflight, "check nodes now; exit 1 if a check fails", speaks_json)
+        node = command(commands, verb, acting.act_on_node, sentence)
+        node.add_argument("node", metavar="NODE", help="the node's name or id")
+    checks = command(commands, "preflight", acting.preflight, "check nodes now; exit 1 if a check fails", speaks_json)
     checks.add_argument("id", nargs="?", metavar="RUN", help="check the nodes of this run instead of a cluster's")
     checks.add_argument("--cluster", default="local", help="check the nodes of this cluster (default: local)")
     _add_interactive(commands)
-    add_security(commands, _command)
-    token = commands.add_parser("token", help="tokens for programs", description="Tokens for programs.")
-    tokens = token.add_subparsers(dest="token_command", required=True, metavar="COMMAND")
-    create = _command(tokens, "create", acting.create_token, "make a token and print its secret, this once")
+    add_security(commands)
+    tokens = group(commands, "token", "tokens for programs")
+    create = command(tokens, "create", acting.create_token, "make a token and print its secret, this once")
     create.add_argument("--name", default="command line", help="what it is for")
     create.add_argument(
         "--expires", metavar="TIME", help="when it ends, in ISO 8601; by default with the token that makes it"
@@ -197,7 +189,7 @@ def _add_acting(commands: Any) -> None:
 
 def _add_interactive(commands: Any) -> None:
     sentence = "run a command beside a rank: exec RUN -- COMMAND..."
-    one = _command(commands, "exec", beside.execute, sentence, _takes_run, _takes_rank)
+    one = command(commands, "exec", beside.execute, sentence, _takes_run, _takes_rank)
     one.add_argument("-t", "--terminal", action="store_true", help="with a terminal; without a command it is a shell's")
     one.add_argument("-i", "--stdin", action="store_true", help="send the standard input to the command")
     one.add_argument(
@@ -205,11 +197,11 @@ def _add_interactive(commands: Any) -> None:
     )
     one.add_argument("--max-output", type=_positive, metavar="BYTES", help="end it where it prints more (64 MiB)")
     sentence = "lead a port of this machine to a port of a rank's"
-    forward = _command(commands, "forward", beside.forward, sentence, _takes_run, _takes_rank)
+    forward = command(commands, "forward", beside.forward, sentence, _takes_run, _takes_rank)
     forward.add_argument(
         "ports", type=_ports, metavar="PORT[:REMOTE]", help="the port here, and there where that is another"
     )
-    opened = _command(commands, "notebook", beside.notebook, "open a notebook in a browser: a run's, or a new one")
+    opened = command(commands, "notebook", beside.notebook, "open a notebook in a browser: a run's, or a new one")
     opened.add_argument("id", nargs="?", metavar="ID", help="a run with a notebook; without it one is launched")
     opened.add_argument("--name", default="notebook", help="of a new one (default: notebook)")
     opened.add_argument("--project", default="default", help="of a new one (default: default)")
@@ -234,21 +226,12 @@ def _ports(text: str) -> tuple[int, int]:
     return found
 
 
-def _command(commands: Any, name: str, run: Command, sentence: str, *takes: Takes) -> argparse.ArgumentParser:
-    about = f"{sentence[0].upper()}{sentence[1:]}."
-    made: argparse.ArgumentParser = commands.add_parser(name, help=sentence, description=about)
-    made.set_defaults(run=run)
-    for take in takes:
-        take(made)
-    return made
-
-
 def _takes_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("id", metavar="ID", help="the run's id")
 
 
 def _takes_overrides(command: argparse.ArgumentParser) -> None:
-    sweeping.takes_overrides(command, "set a field of the spec, such as train.steps=100; may be repeated")
+    takes_overrides(command, "set a field of the spec, such as train.steps=100; may be repeated")
 
 
 def _may_wait(command: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ from trainyard.contract.statuses import FINAL, Status
 from trainyard.formats.words import counted
 from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError
-from trainyard.spec import Problem, ScriptSpec, SpecError
+from trainyard.spec import Problem, SpecError
 from trainyard.spec.document import load_spec_file, merge
 from trainyard.spec.problems import problems_of
 from trainyard.spec.values.fields import Part
@@ -190,9 +190,7 @@ def _document(client: Client, asked: Pipeline, folder: Path, tags: list[str], sc
     words = argparse.Namespace(file=str(folder / asked.spec), overrides=[])
     document, spec, where = launching.read_spec(words)
     document = merge(document, {"tags": [*spec.tags, *tags], **asked.set})
-    if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
-        document = merge(document, {"task.code": launching.send_code(client, spec, where, screen)})
-    return document
+    return launching.with_code(client, document, spec, where, screen)
 
 
 def _ended(client: Client, run_id: str, deadline: float) -> run_answers.Run:

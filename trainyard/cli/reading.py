@@ -13,6 +13,7 @@ from trainyard.contract.answers import people as data_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.facts import TimeDocument
 from trainyard.formats.figures import between, duration, percent, rate, scaled, seconds
+from trainyard.formats.words import counted
 from trainyard.grouping import grouped
 from trainyard.rest.answers import Plans
 from trainyard.rest.client import Client, quoted
@@ -38,20 +39,17 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     screen.line(f"{run['name']} ({run['id']})", "bold")
     screen.line(f"{_status(run)}: {run['reason']['sentence']}".rstrip(": "), STATUS_STYLES.get(run["status"], ""))
     _show_cause(client, run, screen)
-    screen.line(f"step       {_steps(run) or '-'}{_percent(run)}")
     on = f"cluster {run['cluster']}, attempt {run['attempt'] or 'none yet'}" if run["cluster"] else "not on a cluster"
-    screen.line(f"where      project {run['project']}, {on}")
-    if "throughput" in run and (speed := _speed(run["throughput"])):
-        screen.line(f"speed      {speed}")
-    if "restarts" in run and (words := _restarts(run["restarts"])):
-        screen.line(f"restarts   {words}")
-    if "restarts" in run and (words := _restored(run["restarts"])):
-        screen.line(f"restored   {words}")
-    if time := _time(run.get("time")):
-        screen.line(f"time       {time}")
-    for word, at in (("created", run["created_at"]), ("started", run["started_at"]), ("ended", run["ended_at"])):
-        if at:
-            screen.line(f"{word:9}  {at} ({ago(at)})")
+    times = {"created": run["created_at"], "started": run["started_at"], "ended": run["ended_at"]}
+    screen.facts({
+        "step": f"{_steps(run) or '-'}{_percent(run)}",
+        "where": f"project {run['project']}, {on}",
+        "speed": _speed(run["throughput"]) if "throughput" in run else None,
+        "restarts": _restarts(run["restarts"]) if "restarts" in run else None,
+        "restored": _restored(run["restarts"]) if "restarts" in run else None,
+        "time": _time(run.get("time")),
+        **{word: at and f"{at} ({ago(at)})" for word, at in times.items()},
+    })  # fmt: skip
     for name, lamp in run_answers.lamps_of(run):
         screen.line(f"{name:9}  {lamp['colour']:5}  {lamp['sentence']}", LAMP_STYLES.get(lamp["colour"], ""))
     for trouble in run["troubles"]:
@@ -129,7 +127,7 @@ def _restored(restarts: run_answers.Restarts) -> str:
     source, step, lost = restarts.get("source"), restarts.get("from_step"), restarts.get("steps_lost") or 0
     if not source or step is None:
         return ""
-    again = f"{lost:,} step{'' if lost == 1 else 's'} trained again" if lost else "no step lost"
+    again = f"{counted(lost, 'step')} trained again" if lost else "no step lost"
     return f"from {source}, step {step:,}; {again}"
 
 
@@ -197,10 +195,8 @@ def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     estimate, rates = answer["estimate"], answer["rates"]
     measured = f"measured by run {rates['run']}" if rates["run"] else "measured by another project's benchmark"
     basis = measured if rates["is_measured"] else "assumed: nobody has measured this cluster"
-    screen.line(f"on         {', '.join(answer['nodes'][:8])}{', …' if len(answer['nodes']) > 8 else ''}")
-    screen.line(f"speeds     {basis}")
-    for name, text in _facts(estimate):
-        screen.line(f"{name:9}  {text}")
+    nodes = f"{', '.join(answer['nodes'][:8])}{', …' if len(answer['nodes']) > 8 else ''}"
+    screen.facts({"on": nodes, "speeds": basis, **_facts(estimate)})
     screen.line("")
     screen.table(("ranks", *MEMORY_PARTS, "total", "range", "of"), list(_memory(estimate)))
     for warning in estimate["warnings"]:
@@ -210,15 +206,17 @@ def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
         screen.table(("plan", "step", "memory", "why"), [_proposal(one) for one in answer["proposals"]])
 
 
-def _facts(estimate: facts.EstimateDocument) -> Iterator[tuple[str, str]]:
+def _facts(estimate: facts.EstimateDocument) -> dict[str, str]:
     times = estimate["step_time"]
     parts = ", ".join(f"{name} {seconds(value)}" for name in STEP_PARTS if (value := times.get(name)))
-    yield "step", f"{seconds(times['total'])}, {_range(times, seconds)}: {parts}"
-    yield "rate", rate(estimate["units_per_second"], estimate["unit"])
-    yield "sent", f"{size(int(estimate['sent_bytes']))} in a step, by the rank that sends most"
-    if estimate["bubble"]:
-        yield "bubble", f"{percent(estimate['bubble'])} of a step"
-    yield "model", f"{estimate['num_parameters']:,} parameters, {scaled(estimate['flops_per_step'], 'FLOP')} in a step"
+    flops = scaled(estimate["flops_per_step"], "FLOP")
+    return {
+        "step": f"{seconds(times['total'])}, {_range(times, seconds)}: {parts}",
+        "rate": rate(estimate["units_per_second"], estimate["unit"]),
+        "sent": f"{size(int(estimate['sent_bytes']))} in a step, by the rank that sends most",
+        "bubble": f"{percent(estimate['bubble'])} of a step" if estimate["bubble"] else "",
+        "model": f"{estimate['num_parameters']:,} parameters, {flops} in a step",
+    }
 
 
 def _memory(estimate: facts.EstimateDocument) -> Iterator[tuple[str, ...]]:

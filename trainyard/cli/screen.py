@@ -3,10 +3,9 @@
 Names, logs and sentences come from others: control characters never reach the terminal.
 """
 
-import argparse
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -56,6 +55,12 @@ class Screen:
     def json(self, document: Any) -> None:
         print(json.dumps(document, indent=2 if self.is_terminal else None, ensure_ascii=not self.is_terminal))
 
+    def facts(self, named: Mapping[str, str | None]) -> None:
+        """Print what is not empty, each behind its name."""
+        for name, text in named.items():
+            if text:
+                self.line(f"{name:9}  {text}")
+
     def listing(
         self, found: Sequence[T], titles: Sequence[str], row: Row[T], nothing: str = "", *, is_json: bool
     ) -> None:
@@ -85,10 +90,6 @@ class Screen:
     def _write(self, console: Console, text: str, style: str) -> None:
         console.print(Text(safe(text), style))
         console.file.flush()
-
-
-def speaks_json(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--json", action="store_true", help="JSON as REST answers it")
 
 
 def safe(text: str) -> str:

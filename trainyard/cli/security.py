@@ -5,32 +5,26 @@ import getpass
 import os
 import sys
 import time
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainyard.cli.screen import Screen, ago, size, speaks_json
+from trainyard.cli.commands import command, group, speaks_json
+from trainyard.cli.screen import Screen, ago, size
 from trainyard.contract.answers import people
 from trainyard.rest.answers import Empty, Page
 from trainyard.rest.client import SUBMIT_S, Client, quoted
 from trainyard.rest.connection import ApiError
 
-Adder = Callable[..., argparse.ArgumentParser]
 
-
-def add_security(commands: Any, command: Adder) -> None:
-    """Add the commands. ``command`` makes one command of a group."""
-    group = commands.add_parser("secrets", help="values that runs need and nobody reads", description="Secrets.")
-    _add_secrets(group.add_subparsers(dest="secrets_command", required=True, metavar="COMMAND"), command)
-    group = commands.add_parser("privacy", help="your data, and where projects' lie", description="Privacy.")
-    _add_privacy(group.add_subparsers(dest="privacy_command", required=True, metavar="COMMAND"), command)
-    group = commands.add_parser("audit", help="who did what", description="Who did what.")
-    _add_audit(group.add_subparsers(dest="audit_command", required=True, metavar="COMMAND"), command)
+def add_security(commands: Any) -> None:
+    _add_secrets(group(commands, "secrets", "values that runs need and nobody reads"))
+    _add_privacy(group(commands, "privacy", "your data, and where projects' lie"))
+    _add_audit(group(commands, "audit", "who did what"))
     command(commands, "comply", comply, "measure controls of compliance; exit 1 if one is red", speaks_json)
 
 
-def _add_secrets(verbs: Any, command: Adder) -> None:
+def _add_secrets(verbs: Any) -> None:
     listed = command(verbs, "list", list_secrets, "list names, versions and times", speaks_json)
     put = command(verbs, "set", put_secret, "set a secret; its value is asked for, or read from the standard input")
     delete = command(verbs, "delete", delete_secret, "forget a secret with all its versions")
@@ -41,7 +35,7 @@ def _add_secrets(verbs: Any, command: Adder) -> None:
     command(verbs, "rotate-key", rotate_key, "wrap all secrets with a new key (administrators)")
 
 
-def _add_privacy(verbs: Any, command: Adder) -> None:
+def _add_privacy(verbs: Any) -> None:
     export = command(verbs, "export", export_mine, "bring a ZIP of all that belongs to you")
     export.add_argument("--to", metavar="FILE", help="where it goes (default: trainyard-ID.zip)")
     export.add_argument("--timeout", type=float, default=300.0, metavar="SECONDS", help="give up after so long (300)")
@@ -56,7 +50,7 @@ def _add_privacy(verbs: Any, command: Adder) -> None:
         one.add_argument("project", metavar="PROJECT", help="its name or id")
 
 
-def _add_audit(verbs: Any, command: Adder) -> None:
+def _add_audit(verbs: Any) -> None:
     listed = command(verbs, "list", list_audit, "list acts, the newest first", speaks_json)
     listed.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many (default: 50)")
     export = command(verbs, "export", export_audit, "print acts with their hashes, the oldest first")

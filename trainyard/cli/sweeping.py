@@ -5,20 +5,21 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
-from trainyard.cli.launching import loaded, overrides_of, read_spec, send_code
-from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span, speaks_json
+from trainyard.cli.commands import command, group, speaks_json, takes_overrides
+from trainyard.cli.launching import loaded, overrides_of, read_spec, with_code
+from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.answers.runs import Run
 from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
 from trainyard.formats.figures import number, percent
+from trainyard.formats.words import counted
 from trainyard.interchange.optuna_storage import read_study, write_study
 from trainyard.interchange.study import Study, renamed
 from trainyard.interchange.wandb_sweeps import translate as translated
@@ -26,7 +27,7 @@ from trainyard.interchange.warm_start import warm_start
 from trainyard.rest.answers import Named
 from trainyard.rest.client import SUBMIT_S, Client, quoted
 from trainyard.rest.connection import ApiError
-from trainyard.spec import Problem, ScriptSpec, SpecError, merge, parse_spec
+from trainyard.spec import Problem, SpecError, parse_spec
 from trainyard.spec.document import parse_document
 from trainyard.spec.sweeps import first_point, parse_sweep, trial_document
 
@@ -40,7 +41,7 @@ VERBS = {
 }
 
 
-def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
+def add_sweeps(commands: Any) -> None:
     """Add ``sweeps`` and the words of ``sweep`` to the command line; ``sweep FILE`` is ``sweep start FILE``."""
     listed = command(commands, "sweeps", sweeps, "list sweeps, the newest first", speaks_json)
     listed.add_argument("--project", help="only sweeps of this project")
@@ -50,8 +51,7 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     scaled.add_argument("--steps", type=int, metavar="N", help="of each run (default: as the spec says)")
     scaled.add_argument("--weak", action="store_true", help="keep the batch of a rank, and not the global batch")
     takes_overrides(scaled, "set a field of the spec, such as train.batch_size=64; may be repeated")
-    top = commands.add_parser("sweep", help="search for better parameters", description="Search for better parameters.")
-    verbs = top.add_subparsers(dest="sweep_command", required=True, metavar="FILE|COMMAND")
+    verbs = group(commands, "sweep", "search for better parameters", "FILE|COMMAND")
     started = command(verbs, START, start, "start the sweep in FILE and print its id")
     started.add_argument("file", metavar="FILE", help="a sweep in YAML or JSON; - reads it from the standard input")
     started.add_argument("--wait", action="store_true", help="wait for the end; exit 0 only if the sweep succeeded")
@@ -66,11 +66,7 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     again = command(verbs, "launch", launch, sentence, _takes_sweep)
     again.add_argument("--trial", type=int, metavar="NUMBER", help="another trial than the best")
     again.add_argument("--seeds", type=int, default=3, metavar="N", help="how many runs (default: 3)")
-    add_exchanging(verbs, command)
-
-
-def takes_overrides(command: argparse.ArgumentParser, words: str) -> None:
-    command.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides", help=words)
+    _add_exchanging(verbs)
 
 
 def _takes_sweep(command: argparse.ArgumentParser) -> None:
@@ -124,9 +120,7 @@ def _with_code(client: Client, document: JsonObject, folder: Path, screen: Scree
         trial = None if sweep.job else parse_spec(trial_document(sweep, sweep.base, 0, first_point(sweep)))
     except SpecError:
         return document
-    if not isinstance(trial, ScriptSpec) or not isinstance(trial.task.code, str):
-        return document
-    return {**document, "base": merge(sweep.base, {"task.code": send_code(client, trial, folder, screen)})}
+    return {**document, "base": with_code(client, sweep.base, trial, folder, screen)}
 
 
 def _preview(found: sweep_answers.SweepPreview, screen: Screen) -> int:
@@ -165,8 +159,7 @@ def follow(client: Client, sweep_id: str, screen: Screen) -> sweep_answers.Sweep
 
 def scale(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     document, spec, folder = read_spec(arguments)
-    if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
-        document = merge(document, {"task.code": send_code(client, spec, folder, screen)})
+    document = with_code(client, document, spec, folder, screen)
     asked = {"spec": document, "ranks": arguments.ranks, "steps": arguments.steps, "weak": arguments.weak}
     sweep = client.call("POST", "sweeps/scaling", sweep_answers.Sweep, json=asked, timeout=SUBMIT_S)
     screen.say(f"Study {sweep['id']}. It goes on without this terminal: `trainyard sweep show {sweep['id']}`.")
@@ -289,7 +282,7 @@ def _value(value: Any) -> str:
 # The commands ``sweep import``, ``sweep export`` and ``sweep translate``: searches from other tools, and to them.
 
 
-def add_exchanging(verbs: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
+def _add_exchanging(verbs: Any) -> None:
     """Add the words of ``sweep`` that have to do with other tools, and with populations."""
     taken = command(verbs, "import", import_study, "start a sweep with the finished trials of a study of Optuna")
     taken.add_argument("storage", metavar="URL", help="Optuna's storage, such as sqlite:///studies.db")
@@ -324,7 +317,7 @@ def _takes_names(command: argparse.ArgumentParser) -> None:
 def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     study, unfinished = read_study(arguments.storage, arguments.study or "")
     if unfinished:
-        screen.say(f"Left out: {unfinished:,} {'trial' if unfinished == 1 else 'trials'} that had not ended.")
+        screen.say(f"Left out: {counted(unfinished, 'trial')} that had not ended.")
     study = renamed(study, names_of(arguments.map))
     base, spec, folder = read_spec(arguments)
     metrics, name = arguments.metric or [], arguments.name or ""
@@ -337,12 +330,10 @@ def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) 
     if arguments.dry_run:
         print(as_yaml({"sweep": document}), end="")
         return
-    if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
-        document = merge(document, {"base.task.code": send_code(client, spec, folder, screen)})
+    document["base"] = with_code(client, document["base"], spec, folder, screen)
     asked = {"sweep": document, "study": to_builtins(study)}
     print(client.call("POST", "sweeps/import", Named, json=asked, timeout=SUBMIT_S)["id"], flush=True)
-    num = len(study.trials)
-    screen.say(f"{num:,} {'trial' if num == 1 else 'trials'} of {study.name} taken over; {arguments.trials:,} to come.")
+    screen.say(f"{counted(len(study.trials), 'trial')} of {study.name} taken over; {arguments.trials:,} to come.")
 
 
 def export_sweep(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
@@ -351,8 +342,7 @@ def export_sweep(client: Client, arguments: argparse.Namespace, screen: Screen) 
     if arguments.study:
         study = msgspec.structs.replace(study, name=arguments.study)
     write_study(arguments.storage, study)
-    num = len(study.trials)
-    screen.line(f"{study.name}: {num:,} {'trial' if num == 1 else 'trials'}")
+    screen.line(f"{study.name}: {counted(len(study.trials), 'trial')}")
 
 
 def translate(client: Client | None, arguments: argparse.Namespace, screen: Screen) -> None:

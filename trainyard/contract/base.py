@@ -27,6 +27,13 @@ JsonObject = dict[str, Any]  # free-form: a spec as somebody typed it, the evide
 SpecDocument = NewType("SpecDocument", JsonObject)
 
 T = TypeVar("T")
+
+
+def said(description: str) -> msgspec.Meta:
+    """Say of a field what REST's description says of it."""
+    return msgspec.Meta(description=description)
+
+
 PLACE = re.compile(r"(?P<problem>.*) - at (?P<inside>`key(?: in|\[\.\.\.\] in)?` in )?`(?P<path>\$[^`]*)`", re.DOTALL)
 STEP = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 

@@ -4,9 +4,8 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
 
-from trainyard.contract.base import JsonObject, Seconds, Sentence, WireStruct
+from trainyard.contract.base import JsonObject, Seconds, Sentence, WireStruct, said
 from trainyard.contract.reports import Stack
 
 
@@ -50,7 +49,7 @@ class Cause(WireStruct, kw_only=True):
 
     cause_class: CauseClass = msgspec.field(name="class")
     sentence: str
-    node: Annotated[str, Meta(description="empty: no node in particular")] = ""
+    node: Annotated[str, said("empty: no node in particular")] = ""
     rank: int | None = None
     evidence: JsonObject = {}
     consequences: list[Consequence] = []
@@ -82,7 +81,7 @@ class HangFinding(WireStruct, kw_only=True):
     kind: HangKind
     sentence: Sentence
     action: HangAction = "notify"
-    acts: Annotated[bool, Meta(description="whether the attempt is ended for it")] = False
+    acts: Annotated[bool, said("whether the attempt is ended for it")] = False
     node: str = ""
     rank: int | None = None
     collective: str = ""  # the operation that others wait in

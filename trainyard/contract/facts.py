@@ -7,9 +7,7 @@ what does not fit.
 
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
-from msgspec import Meta
-
-from trainyard.contract.base import WireStruct
+from trainyard.contract.base import WireStruct, said
 
 MEASURED, COMMUNICATION, TRACE, IN_MEMORY = "measured", "communication", "trace", "in-memory"
 COORDINATES = "coordinates"
@@ -139,15 +137,15 @@ class TimeDocument(TypedDict):
     """Time of a run, or of many, by use, in seconds; the parts add up to ``total_s``."""
 
     queued_s: float
-    starting_s: Annotated[float, Meta(description="from the placing to the first step")]
-    productive_s: Annotated[float, Meta(description="steps that are trained once")]
-    recomputed_s: Annotated[float, Meta(description="steps that are trained again after a restart")]
-    checkpoint_s: Annotated[float, Meta(description="steps waited for a checkpoint to be saved")]
-    detection_s: Annotated[float, Meta(description="from a failure, or the end of the ranks, until it is known")]
-    restart_s: Annotated[float, Meta(description="from then to the first step of the next attempt")]
+    starting_s: Annotated[float, said("from the placing to the first step")]
+    productive_s: Annotated[float, said("steps that are trained once")]
+    recomputed_s: Annotated[float, said("steps that are trained again after a restart")]
+    checkpoint_s: Annotated[float, said("steps waited for a checkpoint to be saved")]
+    detection_s: Annotated[float, said("from a failure, or the end of the ranks, until it is known")]
+    restart_s: Annotated[float, said("from then to the first step of the next attempt")]
     paused_s: float
     total_s: float
-    goodput: Annotated[float | None, Meta(description="`productive_s / total_s`; None before any time has passed")]
+    goodput: Annotated[float | None, said("`productive_s / total_s`; None before any time has passed")]
 
 
 class InMemoryFacts(WireStruct, kw_only=True):

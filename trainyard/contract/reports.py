@@ -157,7 +157,6 @@ class AttemptReport(WireStruct, kw_only=True):
     producers: dict[Id, Whole] = {}  # last sequence by producer; final only when the phase is "ended"
     is_leased: bool = False  # silence of the server ends it at 0.8 of `lease_s`
     matches: Annotated[list[RuleMatch], msgspec.Meta(max_length=MAX_MATCHES)] = []  # of rules of the log
-    image: Annotated[str, msgspec.Meta(max_length=700)] = (
-        ""  # of the ranks' container, with its digest, once it is there
-    )
+    # Of the ranks' container, with its digest, once it is there.
+    image: Annotated[str, msgspec.Meta(max_length=700)] = ""
     preparation: Name = ""  # what the node prepares, with "preparing"

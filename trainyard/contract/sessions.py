@@ -51,18 +51,7 @@ class FrameKind(IntEnum):
     CREDIT = 24  # how many bytes of INPUT and DATA it has passed on since the beginning, eight bytes
 
 
-FROM_PEOPLE = frozenset(
-    (
-        FrameKind.INPUT,
-        FrameKind.END_OF_INPUT,
-        FrameKind.SIZE,
-        FrameKind.TAKEN,
-        FrameKind.END,
-        FrameKind.OPEN,
-        FrameKind.DATA,
-        FrameKind.CLOSE,
-    )
-)
+FROM_PEOPLE = frozenset(kind for kind in FrameKind if kind < FrameKind.OUTPUT) - {FrameKind.KEEP}
 
 
 class SessionCommand(WireStruct, kw_only=True):

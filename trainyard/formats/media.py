@@ -48,7 +48,22 @@ class Media:
             self.problem = f"cannot be logged as {self.kind}: {str(error) or type(error).__name__:.300}"
 
 
-class Image(Media):
+class _OfFile(Media):
+    """What may be given as a file: its content is made where it is encoded."""
+
+    _take: Callable[..., None]
+
+    def __init__(self, caption: object, *given: Any) -> None:
+        self._caption = str(caption)[:MAX_CAPTION].encode("utf-8", "replace").decode()
+        self._make: Callable[[], bytes] = bytes
+        self._try(self._take, *given)
+
+    def _keep(self, data: bytes) -> None:
+        self.num_bytes = len(data)
+        self._make = lambda: data
+
+
+class Image(_OfFile):
     """A picture: a path; the bytes of a PNG, JPEG, WebP or GIF; an image of Pillow's (or whatever has ``save``); a
     figure of Matplotlib's; or an array or tensor.
 
@@ -61,9 +76,7 @@ class Image(Media):
     advice = "scale it down, or give it as a JPEG"
 
     def __init__(self, data: Any, caption: str = "", format: str | None = None) -> None:
-        self._caption = _caption(caption)
-        self._make: Callable[[], bytes] = bytes
-        self._try(self._take, data, format)
+        super().__init__(caption, data, format)
 
     def encode(self, room_bytes: int) -> Encoded:
         data = self._make()
@@ -77,10 +90,8 @@ class Image(Media):
     def _take(self, data: Any, form: str | None) -> None:
         if form is not None and form not in FORMATS:
             raise ValueError(f"the format {form!r:.60} is none of {', '.join(FORMATS)}")
-        if isinstance(data, str | os.PathLike):
-            self._keep(_file(Path(data)))
-        elif isinstance(data, bytes | bytearray | memoryview):
-            self._keep(bytes(data))
+        if (content := _content(data)) is not None:
+            self._keep(content)
         elif callable(getattr(data, "savefig", None)):
             buffer = io.BytesIO()
             data.savefig(buffer, format="png")
@@ -93,8 +104,7 @@ class Image(Media):
     def _keep(self, data: bytes) -> None:
         if not format_of(data):
             raise ValueError("it is no PNG, JPEG, WebP or GIF")
-        self.num_bytes = len(data)
-        self._make = lambda: data
+        super()._keep(data)
 
     def _take_saveable(self, image: Any, form: str) -> None:
         own = image.copy() if callable(getattr(image, "copy", None)) else image
@@ -119,7 +129,7 @@ class Image(Media):
         self._make = lambda: png(as_bytes(rows), width, height, channels)
 
 
-class Audio(Media):
+class Audio(_OfFile):
     """A sound: a path or the bytes of a WAV; or an array or tensor of ``sample_rate`` samples a second.
 
     Arrays are of one channel, or L x C or C x L with the channels on the shorter side. int16 is taken as it is, floats
@@ -130,22 +140,16 @@ class Audio(Media):
     advice = "cut it, or lower its sample rate"
 
     def __init__(self, data: Any, sample_rate: int | None = None, caption: str = "") -> None:
-        self._caption = _caption(caption)
-        self._make: Callable[[], bytes] = bytes
-        self._try(self._take, data, sample_rate)
+        super().__init__(caption, data, sample_rate)
 
     def encode(self, room_bytes: int) -> Encoded:
         data = self._make()
         return records.AudioMeta(caption=self._caption, **sounds.head_of(data)._asdict(), format=sounds.WAV), data
 
     def _take(self, data: Any, sample_rate: int | None) -> None:
-        if isinstance(data, str | os.PathLike):
-            data = _file(Path(data))
-        if isinstance(data, bytes | bytearray | memoryview):
-            found = bytes(data)
-            sounds.head_of(found)
-            self.num_bytes = len(found)
-            self._make = lambda: found
+        if (content := _content(data)) is not None:
+            sounds.head_of(content)
+            self._keep(content)
             return
         if type(sample_rate) is not int or sample_rate not in sounds.RATES:
             allowed = f"{sounds.RATES[0]:,} to {sounds.RATES[-1]:,}"
@@ -155,7 +159,7 @@ class Audio(Media):
         self._make = lambda: sounds.wav(as_samples(rows), sample_rate, rows.shape[1])
 
 
-class Video(Media):
+class Video(_OfFile):
     """A video of at most 1 MiB: a path or the bytes of an MP4, WebM or GIF; or frames, ``fps`` a second, which become a
     GIF by Pillow. They are an array or tensor of T x H x W x C or T x C x H x W, each as an ``Image`` has its pixels;
     ``channels_first`` says which, where both can be meant."""
@@ -164,9 +168,7 @@ class Video(Media):
     advice = "cut it, or scale it down"
 
     def __init__(self, data: Any, fps: float = 4, caption: str = "", channels_first: bool | None = None) -> None:
-        self._caption = _caption(caption)
-        self._make: Callable[[], bytes] = bytes
-        self._try(self._take, data, fps, channels_first)
+        super().__init__(caption, data, fps, channels_first)
 
     def encode(self, room_bytes: int) -> Encoded:
         data = self._make()
@@ -176,12 +178,11 @@ class Video(Media):
         return records.ImageMeta(caption=self._caption, width=width, height=height, format="gif"), data
 
     def _take(self, data: Any, fps: float, channels_first: bool | None) -> None:
-        found = _file(Path(data)) if isinstance(data, str | os.PathLike) else data
-        if isinstance(found, bytes | bytearray | memoryview):
-            own = bytes(found)
-            if not video_format_of(own) and format_of(own) != "gif":
+        if (content := _content(data)) is not None:
+            if not video_format_of(content) and format_of(content) != "gif":
                 raise ValueError("it is no MP4, WebM or GIF")
-            self.kind, self.num_bytes, self._make = "video" if video_format_of(own) else "image", len(own), lambda: own
+            self.kind = "video" if video_format_of(content) else "image"
+            self._keep(content)
             return
         rows = copied(data)
         if rows.ndim != 4 or not rows.size or rows.dtype.kind not in "biuf":
@@ -333,15 +334,18 @@ class Table(Media):
         self.num_bytes = CELL_BYTES * least
 
 
-def _caption(text: object) -> str:
-    return str(text)[:MAX_CAPTION].encode("utf-8", "replace").decode()
-
-
 def is_media(value: object) -> bool:
     """Return whether it is something to log that is no number, or a list of such."""
     if isinstance(value, list | tuple):
         return bool(value) and all(isinstance(one, Media) for one in value)
     return isinstance(value, Media)
+
+
+def _content(given: Any) -> bytes | None:
+    """Return the bytes that were given, or those of the path; None for what is neither."""
+    if isinstance(given, str | os.PathLike):
+        return _file(Path(given))
+    return bytes(given) if isinstance(given, bytes | bytearray | memoryview) else None
 
 
 def _file(path: Path) -> bytes:

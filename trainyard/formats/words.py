@@ -8,7 +8,7 @@ ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@
 
 def counted(number: int, word: str) -> str:
     """Return ``1 node`` or ``2 nodes``."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def listed(names: Sequence[str], *, at_most: int | None = None, last: str = "and") -> str:

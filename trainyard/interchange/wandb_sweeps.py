@@ -38,13 +38,8 @@ WITHOUT_USE = {
     "description": "a sweep has a name and no description",
     "entity": "a sweep belongs to a project; choose it with project",
     "controller": "the server controls every sweep",
-    "launch": "the nodes of a cluster run the trials",
-    "job": "the nodes of a cluster run the trials",
-    "queue": "the nodes of a cluster run the trials",
-    "scheduler": "the nodes of a cluster run the trials",
-    "image_uri": "the nodes of a cluster run the trials",
-    "$schema": "the document says nothing with it",
-    "version": "the document says nothing with it",
+    **dict.fromkeys(("launch", "job", "queue", "scheduler", "image_uri"), "the nodes of a cluster run the trials"),
+    **dict.fromkeys(("$schema", "version"), "the document says nothing with it"),
 }
 KNOWN = ("program", "command", "project", "name", "method", "metric", "parameters", "early_terminate", "run_cap")
 
@@ -307,10 +302,6 @@ def _int_uniform(path: str, given: JsonObject) -> JsonObject:
     return {"low": int(number(path, given, "min")), "high": int(number(path, given, "max")), "int": True}
 
 
-def _q_uniform(path: str, given: JsonObject) -> JsonObject:
-    return {**_uniform(path, given), "step": float(number(path, given, "q", 1.0))}
-
-
 def _log_uniform_values(path: str, given: JsonObject) -> JsonObject:
     found = _uniform(path, given)
     if found["low"] <= 0:
@@ -334,7 +325,7 @@ INVERSE = (
 RANGES: dict[str, tuple[Entry, str]] = {
     "uniform": (_uniform, ""),
     "int_uniform": (_int_uniform, ""),
-    "q_uniform": (_q_uniform, ""),
+    "q_uniform": (lambda path, given: {**_uniform(path, given), "step": float(number(path, given, "q", 1.0))}, ""),
     "log_uniform": (_log_uniform, ""),
     "log_uniform_values": (_log_uniform_values, ""),
     "q_log_uniform": (_log_uniform, NOT_ROUNDED),

@@ -174,11 +174,10 @@ def _table(client: Client, runs: Sequence[str], names: Sequence[str] | str, form
     import pyarrow as pa
 
     wanted = [names] if isinstance(names, str) else list(names)
-    parts = [
-        table
-        for first in range(0, max(1, len(runs)), RUNS_AT_ONCE)
-        for table in _tables(client.whole("series.arrow", name=wanted, run=list(runs[first : first + RUNS_AT_ONCE])))
-    ]
+    parts = []
+    for first in range(0, max(1, len(runs)), RUNS_AT_ONCE):
+        data = client.whole("series.arrow", name=wanted, run=list(runs[first : first + RUNS_AT_ONCE]))
+        parts += [wide(*one) for one in grouped((series.run, series) for series in _series_in(data)).items()]
     whole = pa.concat_tables(parts, promote_options="default") if parts else pa.table({name: [] for name in INDEX})
     table = whole if is_many else whole.drop_columns("run")
     if format == "arrow":
@@ -188,12 +187,6 @@ def _table(client: Client, runs: Sequence[str], names: Sequence[str] | str, form
 
         return polars.from_arrow(table)
     return table.to_pandas()
-
-
-def _tables(data: bytes) -> Iterator[Any]:
-    """Yield for each run its table."""
-    for run, found in grouped((series.run, series) for series in _series_in(data)).items():
-        yield wide(run, found)
 
 
 def _series_in(data: bytes) -> Iterator[_Series]:

@@ -12,10 +12,16 @@ VARIABLE = "TRAINYARD_CA"
 AUTHORITIES = "ca.pem"  # files of a home: whom to trust, and what a server shows
 SERVER = "server.pem"
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n?", re.DOTALL)
-# OpenSSL's codes of verification.
-_NOT_YET, _EXPIRED = {9}, {10}
-_UNKNOWN = {18, 19, 20, 21}
-_OTHER_NAME = {62, 64}
+_UNKNOWN = (
+    "is signed by an authority that is not known here: a join token of that server names it, and "
+    f"{VARIABLE} may be a file that holds it"
+)
+_FAULTS = {  # by OpenSSL's codes of verification
+    9: "is not valid yet: this machine's clock is behind, or the server's ahead",
+    10: "has expired: `trainyard tls renew` on the server makes the next one",
+    **dict.fromkeys((18, 19, 20, 21), _UNKNOWN),
+    **dict.fromkeys((62, 64), "is for other names: {message}"),
+}
 
 
 def authorities_file(url: str, environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -49,21 +55,8 @@ def sentence_of(error: BaseException, place: str) -> str:
     """Return what was wrong with TLS to ``place``; empty where the error is of another kind."""
     found = _ssl_error(error)
     if isinstance(found, ssl.SSLCertVerificationError):
-        code = found.verify_code
-        if code in _EXPIRED:
-            return f"The certificate of {place} has expired: `trainyard tls renew` on the server makes the next one."
-        if code in _NOT_YET:
-            return (
-                f"The certificate of {place} is not valid yet: this machine's clock is behind, or the server's ahead."
-            )
-        if code in _OTHER_NAME:
-            return f"The certificate of {place} is for other names: {found.verify_message}."
-        if code in _UNKNOWN:
-            return (
-                f"The certificate of {place} is signed by an authority that is not known here: a join token of that "
-                f"server names it, and {VARIABLE} may be a file that holds it."
-            )
-        return f"The certificate of {place} was refused: {found.verify_message}."
+        fault = _FAULTS.get(found.verify_code, "was refused: {message}").format(message=found.verify_message)
+        return f"The certificate of {place} {fault}."
     if found is not None and found.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return f"{place} speaks no TLS: its address begins with http://."
     return ""

@@ -95,24 +95,16 @@ def finish(exit_code: int = 0) -> None:
 class Disabled(Run):
     """A run that takes everything and keeps nothing."""
 
-    def log(self, *_: Any, **__: Any) -> None:
-        """Do nothing."""
-
-    def log_rows(self, groups: Groups) -> None:
-        """Do nothing."""
-
-    def report(self, record: AnyRecord) -> None:
-        """Do nothing."""
+    def log(self, *_: Any, **__: Any) -> None: ...
+    def log_rows(self, groups: Groups) -> None: ...
+    def report(self, record: AnyRecord) -> None: ...
+    def _rouse(self) -> None: ...
 
     def flush(self, *_: AnyRecord) -> bool:
-        """Do nothing."""
         return True
 
     def _save(self, files: dict[str, Path]) -> list[Path]:
         return []
-
-    def _rouse(self) -> None:
-        pass
 
 
 def _end_at_exit() -> None:

@@ -19,7 +19,17 @@ from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Tra
 from trainyard.spec.sections.watch import Rules, watch_field
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
 from trainyard.spec.values.code import GitCode, StoredCode
-from trainyard.spec.values.fields import Name, Part, Priority, Slug, Tag, safety_field, what_field, where_field
+from trainyard.spec.values.fields import (
+    Name,
+    Part,
+    Priority,
+    Slug,
+    Tag,
+    more_safety,
+    more_where,
+    what_field,
+    where_field,
+)
 
 
 class Spec(Part):
@@ -37,37 +47,33 @@ class Spec(Part):
         "save, and shrink or wait, where others need theirs.",
         kind="text",
     )
-    not_before: Moment = where_field(
+    not_before: Moment = more_where(
         "",
         "Not before",
         "When it may start at the earliest, such as 2026-11-28T06:00Z; UTC where no zone is named. A time in the past "
         "is now.",
-        advanced=True,
     )
-    deadline: Moment = where_field(
+    deadline: Moment = more_where(
         "",
         "Deadline",
         "When it has to have ended, such as 2026-11-28T14:00Z: shown beside its expected end. It changes no order.",
-        advanced=True,
     )
     after: After = After()
     array: Array = Array()
     restarts: Restarts = Restarts()
     limits: Limits = Limits()
     hangs: Hangs = Hangs()
-    preflight: PreflightMode = safety_field(
+    preflight: PreflightMode = more_safety(
         "auto",
         "Checks of nodes",
         "auto keeps the run off nodes that fail a check; always has its nodes checked anew before each attempt; "
         "never starts it all the same.",
-        advanced=True,
     )
-    log_rules: LogRules = safety_field(
+    log_rules: LogRules = more_safety(
         [],
         "Rules of the log",
         "Lines to look for, each as LABEL: PATTERN or LABEL ACTION: PATTERN. The actions are label, notify, "
         "exclude-node, no-retry and metric: LABEL is then a metric, whose number stands in brackets in PATTERN.",
-        advanced=True,
         kind="lines",
     )
 

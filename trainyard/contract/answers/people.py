@@ -2,9 +2,7 @@
 
 from typing import Annotated, NotRequired, TypedDict
 
-from msgspec import Meta
-
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, said
 
 
 class Secret(TypedDict):
@@ -20,20 +18,20 @@ class Secret(TypedDict):
 
 class Rotated(TypedDict):
     sentence: str
-    versions: Annotated[int, Meta(description="values that are under the new key now")]
+    versions: Annotated[int, said("values that are under the new key now")]
 
 
 class Export(TypedDict):
     """A file with what belongs to a person."""
 
     id: str
-    state: Annotated[str, Meta(description="waiting, ready or failed")]
+    state: Annotated[str, said("waiting, ready or failed")]
     problem: str
     size_bytes: int
     rows: int
     created_at: NotRequired[str]
     ready_at: NotRequired[str | None]
-    expires_at: NotRequired[Annotated[str | None, Meta(description="then the file goes")]]
+    expires_at: NotRequired[Annotated[str | None, said("then the file goes")]]
 
 
 class Place(TypedDict):
@@ -41,31 +39,31 @@ class Place(TypedDict):
 
     kind: str
     place: str
-    region: Annotated[str, Meta(description="empty: not known")]
+    region: Annotated[str, said("empty: not known")]
     bytes: int
-    number: Annotated[int, Meta(description="of files or rows")]
-    is_outside: Annotated[bool, Meta(description="not in a region that the project is pinned to")]
+    number: Annotated[int, said("of files or rows")]
+    is_outside: Annotated[bool, said("not in a region that the project is pinned to")]
     measured_at: NotRequired[str]
 
 
 class Storage(TypedDict):
     """What a project stores, and where."""
 
-    regions: Annotated[list[str], Meta(description="where the project's data may lie; empty: anywhere")]
-    used_bytes: Annotated[int, Meta(description="without datasets")]
+    regions: Annotated[list[str], said("where the project's data may lie; empty: anywhere")]
+    used_bytes: Annotated[int, said("without datasets")]
     quota_bytes: int | None
     encrypts_files: NotRequired[
-        Annotated[bool, Meta(description="whether checkpoints and output files are encrypted before they reach a disk")]
+        Annotated[bool, said("whether checkpoints and output files are encrypted before they reach a disk")]
     ]
     storage_key: NotRequired[
-        Annotated[int, Meta(description="the newest version of its key that is not destroyed; 0: it has none")]
+        Annotated[int, said("the newest version of its key that is not destroyed; 0: it has none")]
     ]
-    sentence: Annotated[str, Meta(description="from 80 % of the quota on")]
+    sentence: Annotated[str, said("from 80 % of the quota on")]
     items: list[Place]
 
 
 class Days(TypedDict):
-    days: Annotated[dict[str, int | None], Meta(description="by kind of data; null: for ever")]
+    days: Annotated[dict[str, int | None], said("by kind of data; null: for ever")]
 
 
 class Removal(TypedDict):
@@ -82,27 +80,25 @@ class Removals(TypedDict):
 
 
 class AuditRow(TypedDict):
-    sequence: Annotated[int, Meta(description="its number in the chain, from 1 without gaps")]
+    sequence: Annotated[int, said("its number in the chain, from 1 without gaps")]
     at: str
-    actor: Annotated[str, Meta(description="empty: nobody was signed in")]
-    token: Annotated[str, Meta(description="id and name; empty: a session, or none")]
+    actor: Annotated[str, said("empty: nobody was signed in")]
+    token: Annotated[str, said("id and name; empty: a session, or none")]
     address: str
     action: str
     object: str
     project: str
-    before: Annotated[JsonObject | None, Meta(description="by row, the fields that changed; secrets are hidden")]
+    before: Annotated[JsonObject | None, said("by row, the fields that changed; secrets are hidden")]
     after: JsonObject | None
-    result: Annotated[str, Meta(description="ok, refused: why, or failed: why")]
-    repeats: Annotated[int, Meta(description="refused tries that were alike and are one row")]
+    result: Annotated[str, said("ok, refused: why, or failed: why")]
+    repeats: Annotated[int, said("refused tries that were alike and are one row")]
     previous_hash: str
     hash: str
-    is_pseudonymous: Annotated[
-        bool, Meta(description="somebody who was erased stands in it: its hash is of other words")
-    ]
+    is_pseudonymous: Annotated[bool, said("somebody who was erased stands in it: its hash is of other words")]
 
 
 class Fault(TypedDict):
-    sequence: Annotated[int, Meta(description="the first row that does not fit; 0: the head of the chain")]
+    sequence: Annotated[int, said("the first row that does not fit; 0: the head of the chain")]
     sentence: str
 
 
@@ -113,7 +109,7 @@ class Verdict(TypedDict):
     first: int
     last: int
     rows: int
-    hash: Annotated[str, Meta(description="of the last row: keep it elsewhere to find a chain that was written anew")]
+    hash: Annotated[str, said("of the last row: keep it elsewhere to find a chain that was written anew")]
     fault: Fault | None
 
 
@@ -125,13 +121,13 @@ class Dataset(TypedDict):
     source: str
     location: str
     options: JsonObject
-    recipe: Annotated[str, Meta(description="that reads it")]
-    state: Annotated[str, Meta(description="waiting, checking, ready or failed")]
+    recipe: Annotated[str, said("that reads it")]
+    state: Annotated[str, said("waiting, checking, ready or failed")]
     problem: str
     size_bytes: int | None
     num_rows: int | None
     digest: str
-    checked_by: Annotated[str | None, Meta(description="the node that looked, or looks")]
+    checked_by: Annotated[str | None, said("the node that looked, or looks")]
     checked_at: str | None
     created_by: NotRequired[str | None]
     created_at: NotRequired[str]
@@ -146,13 +142,13 @@ class Restored(TypedDict):
 
 
 class Checkpoint(TypedDict):
-    name: NotRequired[Annotated[str, Meta(description="its folder's")]]
+    name: NotRequired[Annotated[str, said("its folder's")]]
     step: int
     fence: NotRequired[int]
-    attempt: Annotated[int | None, Meta(description="the number of the attempt that took it")]
-    state: Annotated[str, Meta(description="valid, deleted, invalid, missing or late")]
-    valid: NotRequired[Annotated[bool, Meta(description="whether a training may go on from it")]]
-    why: NotRequired[Annotated[str, Meta(description="why it is invalid or missing")]]
+    attempt: Annotated[int | None, said("the number of the attempt that took it")]
+    state: Annotated[str, said("valid, deleted, invalid, missing or late")]
+    valid: NotRequired[Annotated[bool, said("whether a training may go on from it")]]
+    why: NotRequired[Annotated[str, said("why it is invalid or missing")]]
     bytes: int | None
     num_files: NotRequired[int | None]
     world_size: NotRequired[int | None]
@@ -160,7 +156,7 @@ class Checkpoint(TypedDict):
     took_s: float | None
     stall_s: NotRequired[float | None]
     key_version: NotRequired[
-        Annotated[int, Meta(description="of the project's storage key that it is encrypted with; 0: it is not")]
+        Annotated[int, said("of the project's storage key that it is encrypted with; 0: it is not")]
     ]
     at: str
     rank: int | None
@@ -171,15 +167,15 @@ class Checkpoint(TypedDict):
 
 class Control(TypedDict):
     title: str
-    state: Annotated[str, Meta(description="green, red, or grey: there is nothing to measure")]
+    state: Annotated[str, said("green, red, or grey: there is nothing to measure")]
     sentence: str
     facts: list[str]
-    last_green_at: Annotated[str | None, Meta(description="null: it was not green so far")]
+    last_green_at: Annotated[str | None, said("null: it was not green so far")]
 
 
 class Compliance(TypedDict):
     site: str
     measured_at: str
     controls: list[Control]
-    public_key: Annotated[str, Meta(description="of this server, Ed25519, hexadecimal")]
-    signature: NotRequired[Annotated[str, Meta(description="of the canonical JSON of the rest, hexadecimal")]]
+    public_key: Annotated[str, said("of this server, Ed25519, hexadecimal")]
+    signature: NotRequired[Annotated[str, said("of the canonical JSON of the rest, hexadecimal")]]

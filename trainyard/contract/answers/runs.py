@@ -2,9 +2,7 @@
 
 from typing import Annotated, NotRequired, TypedDict
 
-from msgspec import Meta
-
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, said
 from trainyard.contract.facts import TimeDocument
 
 
@@ -16,7 +14,7 @@ class Reason(TypedDict):
 
 class Lamp(TypedDict):
     name: NotRequired[str]
-    colour: Annotated[str, Meta(description="green, amber, red or grey")]
+    colour: Annotated[str, said("green, amber, red or grey")]
     sentence: str
 
 
@@ -36,8 +34,8 @@ class Throughput(TypedDict):
     """Medians over the newest attempt without its first tenth; None: the run does not log it."""
 
     value: float | None
-    unit: Annotated[str, Meta(description="`tok/s` or `samples/s`")]
-    mfu: Annotated[float | None, Meta(description="Model FLOPs utilisation: a share of what its devices can at best")]
+    unit: Annotated[str, said("`tok/s` or `samples/s`")]
+    mfu: Annotated[float | None, said("Model FLOPs utilisation: a share of what its devices can at best")]
 
 
 class SeriesSummary(TypedDict):
@@ -58,7 +56,7 @@ class Series(TypedDict):
     first_step: int | None
     last_step: int | None
     last: float | str | None
-    min: Annotated[float | None, Meta(description="over finite values")]
+    min: Annotated[float | None, said("over finite values")]
     max: float | None
 
 
@@ -68,27 +66,22 @@ class LeftOutNode(TypedDict):
     node: str
     why: str
     until: str
-    is_excluded: Annotated[bool, Meta(description="False: it is taken where there is no other")]
+    is_excluded: Annotated[bool, said("False: it is taken where there is no other")]
 
 
 class Restarts(TypedDict):
     """Restarts of the run by its policy."""
 
-    max: Annotated[int, Meta(description="`restarts.max` of its spec")]
-    used: Annotated[int, Meta(description="restarts in a row that counted at the last failure")]
-    total: Annotated[int, Meta(description="all since a person started it")]
-    due_at: NotRequired[
-        Annotated[str | None, Meta(description="when the next attempt may begin; None: none is waited for")]
-    ]
+    max: Annotated[int, said("`restarts.max` of its spec")]
+    used: Annotated[int, said("restarts in a row that counted at the last failure")]
+    total: Annotated[int, said("all since a person started it")]
+    due_at: NotRequired[Annotated[str | None, said("when the next attempt may begin; None: none is waited for")]]
     left_out: list[LeftOutNode]
     source: NotRequired[
-        Annotated[
-            str,
-            Meta(description="what the last restart went on from: `storage`, `the memory of` nodes; `memory`: not yet"),
-        ]
+        Annotated[str, said("what the last restart went on from: `storage`, `the memory of` nodes; `memory`: not yet")]
     ]
-    from_step: NotRequired[Annotated[int | None, Meta(description="the step of that state")]]
-    steps_lost: NotRequired[Annotated[int | None, Meta(description="steps that the last restart trains again")]]
+    from_step: NotRequired[Annotated[int | None, said("the step of that state")]]
+    steps_lost: NotRequired[Annotated[int | None, said("steps that the last restart trains again")]]
 
 
 class Rewind(TypedDict):
@@ -98,8 +91,8 @@ class Rewind(TypedDict):
     first: int
     last: int
     at: str
-    by: Annotated[str, Meta(description="empty: a rule of `watch`")]
-    rule: Annotated[str, Meta(description="the metric of that rule")]
+    by: Annotated[str, said("empty: a rule of `watch`")]
+    rule: Annotated[str, said("the metric of that rule")]
 
 
 class Run(TypedDict):
@@ -108,9 +101,9 @@ class Run(TypedDict):
     id: str
     name: str
     project: str
-    cluster: Annotated[str | None, Meta(description="None: it was logged outside of Trainyard and sent here")]
+    cluster: Annotated[str | None, said("None: it was logged outside of Trainyard and sent here")]
     status: str
-    is_pruned: NotRequired[Annotated[bool, Meta(description="its sweep stopped it early, so it is CANCELLED")]]
+    is_pruned: NotRequired[Annotated[bool, said("its sweep stopped it early, so it is CANCELLED")]]
     reason: Reason
     lamps: Lamps
     step: int | None
@@ -121,9 +114,9 @@ class Run(TypedDict):
     created_at: str
     started_at: str | None
     ended_at: str | None
-    troubles: Annotated[list[Trouble], Meta(description="what went wrong with its records on their way, worst first")]
+    troubles: Annotated[list[Trouble], said("what went wrong with its records on their way, worst first")]
     throughput: NotRequired[Throughput]
-    time: NotRequired[Annotated[TimeDocument | None, Meta(description="None: it was logged outside of Trainyard")]]
+    time: NotRequired[Annotated[TimeDocument | None, said("None: it was logged outside of Trainyard")]]
     summary: dict[str, SeriesSummary]
 
 
@@ -158,11 +151,11 @@ class LeftOnNode(TypedDict):
     attempt: NotRequired[int]
     num_files: int
     bytes: int
-    files: Annotated[list[LeftFile], Meta(description="some of them, where there are many")]
+    files: Annotated[list[LeftFile], said("some of them, where there are many")]
     refused: NotRequired[
-        Annotated[dict[str, str], Meta(description="output files that the server did not take, and why; some of them")]
+        Annotated[dict[str, str], said("output files that the server did not take, and why; some of them")]
     ]
-    decision: Annotated[str, Meta(description="upload, discard, or empty while nobody has decided")]
+    decision: Annotated[str, said("upload, discard, or empty while nobody has decided")]
 
 
 class Sending(TypedDict):
@@ -170,7 +163,7 @@ class Sending(TypedDict):
     num_files: int
     bytes: int
     sent_bytes: int
-    problem: Annotated[str, Meta(description="why what is to be sent waits")]
+    problem: Annotated[str, said("why what is to be sent waits")]
 
 
 class FileList(TypedDict):
@@ -178,8 +171,8 @@ class FileList(TypedDict):
 
     items: list[File]
     next: NotRequired[str | None]
-    left: Annotated[list[LeftOnNode], Meta(description="what waits on nodes for a decision")]
-    sending: NotRequired[Annotated[list[Sending], Meta(description="nodes that have not sent all of it yet")]]
+    left: Annotated[list[LeftOnNode], said("what waits on nodes for a decision")]
+    sending: NotRequired[Annotated[list[Sending], said("nodes that have not sent all of it yet")]]
 
 
 class Bundle(TypedDict):
@@ -202,8 +195,8 @@ class Traced(TypedDict):
 class OpenedApp(TypedDict):
     """Address at which a browser opens an app of a run."""
 
-    url: Annotated[str, Meta(description="opens the app in a browser, once")]
-    expires_in_s: Annotated[int, Meta(description="seconds in which it has to be opened")]
+    url: Annotated[str, said("opens the app in a browser, once")]
+    expires_in_s: Annotated[int, said("seconds in which it has to be opened")]
 
 
 def lamps_of(run: Run) -> list[tuple[str, Lamp]]:

@@ -2,10 +2,8 @@
 
 from typing import Annotated, NotRequired, TypedDict
 
-from msgspec import Meta
-
 from trainyard.contract.answers.runs import Reason
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, said
 
 
 class BestTrial(TypedDict):
@@ -26,14 +24,14 @@ class SweepItem(TypedDict):
     project: str
     status: str
     reason: Reason
-    metric: Annotated[str, Meta(description="of the first objective, as `direction`")]
+    metric: Annotated[str, said("of the first objective, as `direction`")]
     direction: str
     objectives: NotRequired[list[Objective]]
     sampler: str
     pruner: str
-    trials_total: Annotated[int, Meta(description="that the budget has")]
-    counts: Annotated[dict[str, int], Meta(description="trials by state")]
-    best: Annotated[BestTrial | None, Meta(description="None: no trial has completed, or there are several objectives")]
+    trials_total: Annotated[int, said("that the budget has")]
+    counts: Annotated[dict[str, int], said("trials by state")]
+    best: Annotated[BestTrial | None, said("None: no trial has completed, or there are several objectives")]
     created_by: str | None
     created_at: str
     ended_at: str | None
@@ -42,43 +40,43 @@ class SweepItem(TypedDict):
 class Trial(TypedDict):
     number: int
     run: str | None
-    state: Annotated[str, Meta(description="WAITING, RUNNING, COMPLETE, PRUNED or FAILED")]
-    value: Annotated[float | None, Meta(description="of a pruned trial, what it had at `pruned_at_step`")]
-    values: Annotated[list[float], Meta(description="one for each objective")]
+    state: Annotated[str, said("WAITING, RUNNING, COMPLETE, PRUNED or FAILED")]
+    value: Annotated[float | None, said("of a pruned trial, what it had at `pruned_at_step`")]
+    values: Annotated[list[float], said("one for each objective")]
     parameters: JsonObject
     reason: str
     started_at: str | None
     ended_at: str | None
-    steps: Annotated[int | None, Meta(description="the last one that it made, also after it was pruned")]
+    steps: Annotated[int | None, said("the last one that it made, also after it was pruned")]
     pruned_at_step: int | None
     parent: int | None
     by_hand: bool
     rank_seconds: float
-    further_runs: Annotated[list[str], Meta(description="the runs with other seeds")]
+    further_runs: Annotated[list[str], said("the runs with other seeds")]
 
 
 class Prediction(TypedDict):
     speed_up: float
     low: float
     high: float
-    by: Annotated[str, Meta(description="planner, amdahl (fitted to smaller sizes), or ring (the same, weak)")]
+    by: Annotated[str, said("planner, amdahl (fitted to smaller sizes), or ring (the same, weak)")]
 
 
 class ScalingSize(TypedDict):
     ranks: int
     nodes: int
     run: str | None
-    state: Annotated[str, Meta(description="of its trial; empty: the next size, which the study does not run")]
+    state: Annotated[str, said("of its trial; empty: the next size, which the study does not run")]
     reason: str
-    planned_s: Annotated[float | None, Meta(description="a step, by the planner before the run")]
-    step_s: Annotated[float | None, Meta(description="without warm-up and evaluation; null until its run has ended")]
+    planned_s: Annotated[float | None, said("a step, by the planner before the run")]
+    step_s: Annotated[float | None, said("without warm-up and evaluation; null until its run has ended")]
     steps_per_second: float | None
-    spread: Annotated[float, Meta(description="half the width of the middle half of its steps, as a share")]
-    parts: Annotated[dict[str, float], Meta(description="seconds of a step")]
-    speed_up: Annotated[float | None, Meta(description="over the smallest size that was measured")]
+    spread: Annotated[float, said("half the width of the middle half of its steps, as a share")]
+    parts: Annotated[dict[str, float], said("seconds of a step")]
+    speed_up: Annotated[float | None, said("over the smallest size that was measured")]
     efficiency: float | None
-    losses: Annotated[dict[str, float], Meta(description="shares of a step; with the efficiency they add up to 1")]
-    predicted: Annotated[Prediction | None, Meta(description="from the smaller sizes alone")]
+    losses: Annotated[dict[str, float], said("shares of a step; with the efficiency they add up to 1")]
+    predicted: Annotated[Prediction | None, said("from the smaller sizes alone")]
 
 
 class Scaling(TypedDict):
@@ -90,8 +88,8 @@ class Scaling(TypedDict):
 class Sweep(SweepItem):
     spec: JsonObject
     trials: list[Trial]
-    front: NotRequired[Annotated[list[int], Meta(description="trials that no other beats; of several objectives")]]
-    scaling: NotRequired[Annotated[Scaling | None, Meta(description="of a scaling study: its sizes in rising order")]]
+    front: NotRequired[Annotated[list[int], said("trials that no other beats; of several objectives")]]
+    scaling: NotRequired[Annotated[Scaling | None, said("of a scaling study: its sizes in rising order")]]
 
 
 class RefusedTrial(TypedDict):
@@ -104,10 +102,10 @@ class SweepPreview(TypedDict):
 
     trials: int
     runs: int
-    num_tried: Annotated[int, Meta(description="points of the space that were parsed as the runs that they would be")]
+    num_tried: Annotated[int, said("points of the space that were parsed as the runs that they would be")]
     num_refused: int
-    refused: Annotated[list[RefusedTrial], Meta(description="some of those that cannot run, and why")]
-    trial_s: Annotated[float | None, Meta(description="of one run, by the planner; null where it cannot say")]
+    refused: Annotated[list[RefusedTrial], said("some of those that cannot run, and why")]
+    trial_s: Annotated[float | None, said("of one run, by the planner; null where it cannot say")]
     total_s: float | None
     slot_hours: float | None
     slots_per_trial: int
@@ -121,23 +119,19 @@ class Launched(TypedDict):
 
 class FieldImportance(TypedDict):
     path: str
-    fanova: Annotated[float, Meta(description="share of the variance that the field explains alone")]
+    fanova: Annotated[float, said("share of the variance that the field explains alone")]
     fanova_error: float
-    permutation: NotRequired[
-        Annotated[float, Meta(description="share of the variance that is missed with its values shuffled")]
-    ]
+    permutation: NotRequired[Annotated[float, said("share of the variance that is missed with its values shuffled")]]
     permutation_error: NotRequired[float]
 
 
 class Importance(TypedDict):
     """Errors are standard deviations of the estimates."""
 
-    fields: Annotated[
-        list[FieldImportance], Meta(description="the most important one first; empty where `sentence` says why")
-    ]
-    interactions: NotRequired[Annotated[float, Meta(description="share of the variance that no field explains alone")]]
+    fields: Annotated[list[FieldImportance], said("the most important one first; empty where `sentence` says why")]
+    interactions: NotRequired[Annotated[float, said("share of the variance that no field explains alone")]]
     num_complete: NotRequired[int]
-    num_reported: NotRequired[Annotated[int, Meta(description="trials with a value, complete or not")]]
-    num_used: NotRequired[Annotated[int, Meta(description="of them, looked at")]]
+    num_reported: NotRequired[Annotated[int, said("trials with a value, complete or not")]]
+    num_used: NotRequired[Annotated[int, said("of them, looked at")]]
     sentence: str
-    is_current: NotRequired[Annotated[bool, Meta(description="false: newer figures are being computed")]]
+    is_current: NotRequired[Annotated[bool, said("false: newer figures are being computed")]]

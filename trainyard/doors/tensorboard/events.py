@@ -111,18 +111,17 @@ class Translator:
         elif plugin == "text":
             text = "\n\n".join(one.decode("utf-8", "replace") for one in tensor.texts)
             self.gathering.media(name, step, at, Text(text, format="markdown"), self._labels)
-        elif plugin == "images":
-            for index, data in enumerate(tensor.texts[2:]):  # width and height come first
-                labels = self._labels if len(tensor.texts) == 3 else (*self._labels, ("index", str(index)))
-                self.gathering.media(name, step, at, Image(data), tuple(sorted(labels)))
+        elif plugin in ("images", "audio"):
+            kind = Image if plugin == "images" else Audio
+            # Width and height come before images, and behind each sound its label.
+            parts = tensor.texts[2:] if plugin == "images" else tensor.texts[::2]
+            for index, data in enumerate(parts):
+                labels = self._labels if len(parts) == 1 else (*self._labels, ("index", str(index)))
+                self.gathering.media(name, step, at, kind(data), tuple(sorted(labels)))
         elif plugin == "histograms":
             rows = tensor.numbers()
             edges = [*rows[::3], rows[-2]] if rows else []
             self.gathering.media(name, step, at, _binned(edges, rows[2::3]), self._labels)
-        elif plugin == "audio":
-            for index, data in enumerate(tensor.texts[:: 2 if len(tensor.texts) > 1 else 1]):
-                labels = self._labels if len(tensor.texts) <= 2 else (*self._labels, ("index", str(index)))
-                self.gathering.media(name, step, at, Audio(data), tuple(sorted(labels)))
         else:
             self.gathering.refuse("", f"{plugin or 'tensor'} values")
 

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from trainyard.contract.base import JsonObject
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Number, Part, train_field
+from trainyard.spec.values.fields import Number, Part, more_train
 
 MOST_CHANGES = 1_000
 CHANGEABLE = ("learning_rate", "weight_decay", "batch_size", "gradient_clip")  # fields of train
@@ -70,12 +70,11 @@ Changes = Annotated[list[SettingsChange], Field(max_length=MOST_CHANGES), Before
 
 def changes_field() -> Any:
     """Declare the field ``changes`` of recipes that train."""
-    return train_field(
+    return more_train(
         [],
         "Changes",
         "What changes in mid-training, a line for each, such as 100: learning_rate=0.002 batch_size=64 for all "
         "steps behind step 100. learning_rate is the peak of the schedule, which goes on.",
-        advanced=True,
         kind="lines",
     )
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.values.code import FileInCode
-from trainyard.spec.values.fields import Part, what_field
+from trainyard.spec.values.fields import Part, more_what
 from trainyard.spec.values.references import SecretReference, read_reference
 
 SECTION = "environment.container"
@@ -76,18 +76,17 @@ def _as_section(value: object) -> object:
 class ContainerSection(Part):
     """An image by its name, or a file of the code of which one is built."""
 
-    image: Annotated[str, Field(max_length=500), AfterValidator(_image)] = what_field(
+    image: Annotated[str, Field(max_length=500), AfterValidator(_image)] = more_what(
         "",
         "Container image",
         "Ranks run in a container of this image: of a registry, with a tag or a digest, or an archive on the "
         "nodes (oci-archive:/PATH, docker-archive:/PATH). Nodes need Podman.",
-        advanced=True,
     )
-    file: FileInCode = what_field(
-        "", "Containerfile", "A Containerfile of the code, of which each node builds the image once.", advanced=True
+    file: FileInCode = more_what(
+        "", "Containerfile", "A Containerfile of the code, of which each node builds the image once."
     )
-    credentials: Annotated[str, Field(max_length=110), AfterValidator(_credentials)] = what_field(
-        "", "Registry credentials", "The secret with USER:PASSWORD for the image's registry.", advanced=True
+    credentials: Annotated[str, Field(max_length=110), AfterValidator(_credentials)] = more_what(
+        "", "Registry credentials", "The secret with USER:PASSWORD for the image's registry."
     )
 
     @property

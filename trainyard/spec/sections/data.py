@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Column, Location, Needs, Part, Sha256, SlugOrEmpty, what_field
+from trainyard.spec.values.fields import Column, Location, Needs, Part, Sha256, SlugOrEmpty, more_what, what_field
 
 SOURCE = "task.data.source"
 
@@ -35,12 +35,8 @@ class Data(Part):
     dataset: SlugOrEmpty = what_field(
         "", "Dataset", "A dataset of the project; its source, location and digest take the place of those here."
     )
-    digest: Sha256 = what_field(
-        "",
-        "Digest",
-        "SHA-256 that the content must have; empty takes what is there.",
-        advanced=True,
-        needs=Needs(SOURCE, LOCATED),
+    digest: Sha256 = more_what(
+        "", "Digest", "SHA-256 that the content must have; empty takes what is there.", needs=Needs(SOURCE, LOCATED)
     )
 
 
@@ -50,11 +46,10 @@ class TextData(Data):
     source: Literal["python-stdlib", "text", "jsonl"] = source_field(
         "python-stdlib", "The rows that are learnt from: built in, or files of a kind."
     )
-    text_field: Column = what_field(
+    text_field: Column = more_what(
         "text",
         "Text field",
         "Of each line of a JSONL file, the field that holds the text.",
-        advanced=True,
         needs=Needs(SOURCE, ("jsonl",)),
     )
     tokens: Literal["bytes", "bpe"] = what_field("bytes", "Tokens", "bytes, or pairs of them that were merged (BPE).")

@@ -11,7 +11,7 @@ from trainyard.contract.base import SpecDocument
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.sections.container import Container, ContainerSection, credentials_reference
 from trainyard.spec.values.code import FileInCode, file_in_code, file_or_nothing, has_control
-from trainyard.spec.values.fields import Part, Window, what_field
+from trainyard.spec.values.fields import Part, Window, more_what
 from trainyard.spec.values.references import SecretReference, references_in
 
 SECTION = "environment"
@@ -82,33 +82,31 @@ PythonVersion = Annotated[
 class EnvironmentSection(Part):
     """Environment that a node prepares before ranks start. Empty: they run in the node's own environment."""
 
-    requirements: Requirements = what_field(
+    requirements: Requirements = more_what(
         [],
         "Requirements",
         "Packages, one a line, such as numpy>=2; -r FILE takes a requirements file of the code. Built once on "
         "each node and kept.",
-        advanced=True,
         kind="lines",
     )
-    pyproject: FileInCode = what_field(
-        "", "pyproject.toml", "A pyproject.toml of the code, whose dependencies are installed.", advanced=True
+    pyproject: FileInCode = more_what(
+        "", "pyproject.toml", "A pyproject.toml of the code, whose dependencies are installed."
     )
-    lock: LockFile = what_field("", "Lock file", f"A lock file of the code: {LOCKS}.", advanced=True)
-    conda: FileInCode = what_field(
-        "", "conda environment", "An environment.yml of the code; nodes need micromamba, mamba or conda.", advanced=True
+    lock: LockFile = more_what("", "Lock file", f"A lock file of the code: {LOCKS}.")
+    conda: FileInCode = more_what(
+        "", "conda environment", "An environment.yml of the code; nodes need micromamba, mamba or conda."
     )
     container: Container = ContainerSection()
-    python: PythonVersion = what_field(
-        "", "Python version", "Of the environment, such as 3.12; empty is the node's own.", advanced=True
+    python: PythonVersion = more_what(
+        "", "Python version", "Of the environment, such as 3.12; empty is the node's own."
     )
-    inherit: bool = what_field(
+    inherit: bool = more_what(
         False,
         "Node's packages too",
         "Whether the environment also has the node's own packages, torch among them, so that only what is missing "
         "is installed.",
-        advanced=True,
     )
-    limit: Window = what_field("30m", "Build limit", "How long building may take, such as 30m.", advanced=True)
+    limit: Window = more_what("30m", "Build limit", "How long building may take, such as 30m.")
 
     @property
     def kind(self) -> str:

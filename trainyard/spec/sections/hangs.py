@@ -10,7 +10,7 @@ from trainyard.contract.base import SpecDocument
 from trainyard.contract.causes import HangAction
 from trainyard.spec.problems import show
 from trainyard.spec.values.durations import duration, seconds_of
-from trainyard.spec.values.fields import Number, Part, safety_field
+from trainyard.spec.values.fields import Number, Part, more_safety
 
 AUTO = "auto"
 SHORTEST_S, LONGEST_S = 1.0, 7 * 86_400.0
@@ -40,18 +40,16 @@ After = Annotated[
 class Hangs(Part):
     """Treatment of a run that makes no step any more."""
 
-    after: After = safety_field(
+    after: After = more_safety(
         AUTO,
         "Hung after",
         "How long a run may make no step, such as 90s. auto is 10 times the run's own median step, and at least "
         "60s. Checkpoints, validations, waits for data and the time before the first step have longer limits.",
-        advanced=True,
     )
-    action: Literal["notify", "restart", "stop"] = safety_field(
+    action: Literal["notify", "restart", "stop"] = more_safety(
         "restart",
         "When hung",
         "notify says so and lets it be; restart ends the ranks, and restarts decides what follows; stop ends the run.",
-        advanced=True,
     )
 
 
@@ -74,22 +72,18 @@ SlowAction = Literal["notify", "exclude-node"]
 class Stragglers(Part):
     """Treatment of a run of which one rank keeps the others waiting."""
 
-    factor: Number = safety_field(
+    factor: Number = more_safety(
         1.5,
         "Straggler from",
         "How many times as long as the other ranks' a rank's own work must take, before the collectives.",
-        advanced=True,
         within=(1.1, 100),
     )
-    over: int = safety_field(
-        50, "Over steps", "For how many steps in a row a rank must be so slow.", advanced=True, within=(20, 1_000)
-    )
-    action: Literal["notify", "exclude-node"] = safety_field(
+    over: int = more_safety(50, "Over steps", "For how many steps in a row a rank must be so slow.", within=(20, 1_000))
+    action: Literal["notify", "exclude-node"] = more_safety(
         "notify",
         "When a rank is slow",
         "notify names it on the run's page and in its history; exclude-node saves a checkpoint and goes on "
         "without its node, where others can take its place.",
-        advanced=True,
     )
 
 

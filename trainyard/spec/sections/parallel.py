@@ -4,7 +4,7 @@ travel."""
 from typing import Literal
 
 from trainyard.contract.base import SpecDocument
-from trainyard.spec.values.fields import Degree, Needs, Number, Part, parallel_field
+from trainyard.spec.values.fields import Degree, Needs, Number, Part, more_parallel, parallel_field
 
 KIND = "parallel.synchronization.kind"
 STAGES = Needs("parallel.pipeline.stages", above=1)
@@ -83,32 +83,26 @@ class Parallel(Part):
     tensor: int = parallel_field(
         1, "Tensor degree", "Ranks that split each layer, its sequence and its loss.", within=(1, 1_024)
     )
-    context: int = parallel_field(
-        1,
-        "Context degree",
-        "Ranks that share the tokens of each sequence (ring attention).",
-        within=(1, 1_024),
-        advanced=True,
+    context: int = more_parallel(
+        1, "Context degree", "Ranks that share the tokens of each sequence (ring attention).", within=(1, 1_024)
     )
     pipeline: Pipeline = Pipeline()
     synchronization: Synchronization = Synchronization()
-    compression: Literal["none", "fp16", "bf16", "powersgd", "topk"] = parallel_field(
-        "none", "Gradient compression", "How gradients travel.", advanced=True
+    compression: Literal["none", "fp16", "bf16", "powersgd", "topk"] = more_parallel(
+        "none", "Gradient compression", "How gradients travel."
     )
-    topk_ratio: Number = parallel_field(
+    topk_ratio: Number = more_parallel(
         0.01,
         "Top-k ratio",
         "Share of each tensor's gradient that topk sends, the largest entries first; the rest waits.",
         within=(0, 1),
         is_above=True,
-        advanced=True,
         needs=Needs("parallel.compression", ("topk",)),
     )
-    balance: Literal["none", "speed"] = parallel_field(
+    balance: Literal["none", "speed"] = more_parallel(
         "none",
         "Balance",
         "speed gives each copy rows of the batch by its measured speed, so that unequal ranks wait less.",
-        advanced=True,
     )
 
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from trainyard.contract.machines import LABEL
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import NUMBER, RANGE, Number, Part, where_field
+from trainyard.spec.values.fields import NUMBER, RANGE, Number, Part, more_where, where_field
 
 MOST_NODES = 10_000
 MOST_NODES_OF_A_RANGE = 1_000
@@ -86,30 +86,27 @@ class Resources(Part):
     processes_per_node: int = where_field(
         1, "Processes per node", "Ranks on each node; each takes one slot.", within=(1, 1_024)
     )
-    slots_per_process: Annotated[Number, AfterValidator(_share)] = where_field(
+    slots_per_process: Annotated[Number, AfterValidator(_share)] = more_where(
         1.0,
         "Slots per process",
         "0.5 shares a slot, a GPU or a CPU slot, between two runs of one rank; 0.25 between four. Its memory is "
         "not divided.",
-        advanced=True,
         within=(1 / MOST_SHARES, 1),
     )
     accelerator: Literal["auto", "cpu", "gpu"] = where_field(
         "auto", "Accelerator", "auto takes GPUs where the nodes have them."
     )
-    gpu: Annotated[str, Field(max_length=200), AfterValidator(lambda value: (kinds_in(value), value)[1])] = where_field(
-        "", "Kinds of GPU", "Of each node, such as H100; of several with bars between any will do.", advanced=True
+    gpu: Annotated[str, Field(max_length=200), AfterValidator(lambda value: (kinds_in(value), value)[1])] = more_where(
+        "", "Kinds of GPU", "Of each node, such as H100; of several with bars between any will do."
     )
     memory_per_node: Annotated[str, Field(max_length=20), AfterValidator(lambda value: (bytes_of(value), value)[1])] = (
-        where_field("", "Memory per node", "That each node has at least, such as 64 GiB.", advanced=True)
+        more_where("", "Memory per node", "That each node has at least, such as 64 GiB.")
     )
-    cpus: int = where_field(0, "Cores per node", "That each node has at least.", advanced=True, within=(0, 4_096))
-    labels: Labels = where_field({}, "Labels of nodes", "That each node has, such as pool: fast.", advanced=True)
-    preferred_labels: Labels = where_field(
-        {}, "Preferred labels", "Nodes that have them come before others.", advanced=True
-    )
-    within: Annotated[str, Field(max_length=60)] = where_field(
-        "", "Within one", "A level of the cluster's topology, such as rack, that all nodes share.", advanced=True
+    cpus: int = more_where(0, "Cores per node", "That each node has at least.", within=(0, 4_096))
+    labels: Labels = more_where({}, "Labels of nodes", "That each node has, such as pool: fast.")
+    preferred_labels: Labels = more_where({}, "Preferred labels", "Nodes that have them come before others.")
+    within: Annotated[str, Field(max_length=60)] = more_where(
+        "", "Within one", "A level of the cluster's topology, such as rack, that all nodes share."
     )
 
     @property

@@ -13,36 +13,17 @@ from trainyard.contract.base import SpecDocument
 from trainyard.contract.causes import CauseClass
 from trainyard.spec.problems import show
 from trainyard.spec.values.durations import seconds_of
-from trainyard.spec.values.fields import Backoff, Lease, Part, Window, safety_field
+from trainyard.spec.values.fields import Backoff, Lease, Part, Window, more_safety, safety_field
 
 # A node that answers nobody for so long is lost. Its ranks end at 0.8 of it, also while the server is away.
 DEFAULT_LEASE = "1d"
 
 # The values of `CauseClass`; a test compares them.
 ClassName = Literal[
-    "user-error",
-    "data-problem",
-    "node-unfit",
-    "refused",
-    "environment",
-    "out-of-memory",
-    "gpu-out-of-memory",
-    "disk-full",
-    "storage",
-    "killed",
-    "process-lost",
-    "node-lost",
-    "network",
-    "collective-timeout",
-    "hang",
-    "gpu-fault",
-    "interrupted",
-    "preempted",
-    "resized",
-    "time-limit",
-    "stopped",
-    "unknown",
-]
+    "user-error", "data-problem", "node-unfit", "refused", "environment", "out-of-memory", "gpu-out-of-memory",
+    "disk-full", "storage", "killed", "process-lost", "node-lost", "network", "collective-timeout", "hang", "gpu-fault",
+    "interrupted", "preempted", "resized", "time-limit", "stopped", "unknown",
+]  # fmt: skip
 Action = Literal["restart", "stop", "exclude-node"]
 
 # Effect of each class unless `restarts.on` has another word for it.
@@ -84,29 +65,26 @@ class Restarts(Part):
         "starts counting anew. 0 is never.",
         within=(0, 1_000),
     )
-    window: Window = safety_field(
-        "1h", "Restarts within", "Restarts that are longer ago do not count, such as 1h or 1d.", advanced=True
+    window: Window = more_safety(
+        "1h", "Restarts within", "Restarts that are longer ago do not count, such as 1h or 1d."
     )
-    backoff: Backoff = safety_field(
+    backoff: Backoff = more_safety(
         "2s",
         "Pause",
         "Before the second restart in a row, such as 2s; each further pause is twice as long, 5m at most. The "
         "first restart follows at once.",
-        advanced=True,
     )
-    lease: Lease = safety_field(
+    lease: Lease = more_safety(
         DEFAULT_LEASE,
         "Lease",
         "After so long without contact a node counts as lost, and its ranks have ended by themselves: they do at "
         "0.8 of it, also when the server is away for so long. At least 10s, such as 10m or 2h.",
-        advanced=True,
     )
-    on: Actions = safety_field(
+    on: Actions = more_safety(
         {},
         "After a failure",
         "What follows from a class of failure, such as user-error: restart. The actions are restart, stop, and "
         "exclude-node, which restarts without the node where it happened. What is not named follows its default.",
-        advanced=True,
     )
 
 

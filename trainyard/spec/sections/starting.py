@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Name, Needs, Part, where_field
+from trainyard.spec.values.fields import Name, Needs, Part, more_where
 
 MOST_BEFORE = 100  # runs that one waits for
 MOST_OF_AN_ARRAY = 1_000
@@ -38,47 +38,42 @@ Moment = Annotated[str, Field(max_length=40), BeforeValidator(_moment)]
 class After(Part):
     """Runs that end before this one starts."""
 
-    runs: Annotated[list[Name], Field(max_length=MOST_BEFORE)] = where_field(
+    runs: Annotated[list[Name], Field(max_length=MOST_BEFORE)] = more_where(
         [],
         "After runs",
         "Runs of the project that end before it starts, each by its id or its name, of which the newest counts.",
-        advanced=True,
     )
-    on: Literal["ok", "any"] = where_field(
+    on: Literal["ok", "any"] = more_where(
         "ok",
         "After their",
         "ok waits until all have succeeded, and the run is cancelled where one does not; any waits until they have "
         "ended in any way.",
-        advanced=True,
     )
 
 
 class Array(Part):
     """Runs that differ in a number from 0, which their ranks find."""
 
-    size: int = where_field(
+    size: int = more_where(
         0,
         "Array",
         "How many runs are launched, named NAME-0, NAME-1 and so on; their ranks find TRAINYARD_ARRAY_INDEX and "
         "TRAINYARD_ARRAY_SIZE. 0 is one run without a number.",
         within=(0, MOST_OF_AN_ARRAY),
-        advanced=True,
     )
-    at_once: int = where_field(
+    at_once: int = more_where(
         0,
         "At once",
         "How many of the array have nodes at a time; 0 is as many as there is room for.",
         within=(0, MOST_OF_AN_ARRAY),
-        advanced=True,
         needs=Needs(SIZE),
     )
-    index: int = where_field(
+    index: int = more_where(
         -1,
         "Of the array",
         "The number of the only run that is launched; -1 launches all. A run of an array keeps its own here, so that a "
         "clone has the same.",
         within=(-1, MOST_OF_AN_ARRAY - 1),
-        advanced=True,
         needs=Needs(SIZE),
     )
 

@@ -19,22 +19,22 @@ from trainyard.spec.values.fields import (
     Needs,
     Part,
     Script,
+    more_what,
     what_field,
 )
 from trainyard.spec.values.references import Secrets
 
 
 def environment_field() -> Any:
-    return what_field({}, "Variables", "Environment variables of the ranks.", advanced=True)
+    return more_what({}, "Variables", "Environment variables of the ranks.")
 
 
 def secrets_field() -> Any:
-    return what_field(
+    return more_what(
         [],
         "Secrets",
         "Secrets of the project by name, each in a variable of that name: HF_TOKEN. KEY=NAME is another variable, "
         "file:NAME the path of a file, mine:NAME a secret of your own.",
-        advanced=True,
         kind="list",
     )
 
@@ -62,20 +62,18 @@ class GPTModel(Model):
     """The size of the language model."""
 
     heads: int = heads_field()
-    kv_heads: Degree = what_field(
+    kv_heads: Degree = more_what(
         "auto",
         "Key and value heads",
         "Heads of keys and values, each shared by a group of queries; auto has one for each.",
-        advanced=True,
         kind="text",
     )
     context: int = what_field(128, "Context", "Tokens that the model sees at once.", within=(1, 1_048_576))
-    base_width: int = what_field(
+    base_width: int = more_what(
         0,
         "Base width",
         "The width at which the learning rate was found, with as many heads: muP carries it over to this width. "
         "0 is off.",
-        advanced=True,
         within=(0, 65_536),
     )
 
@@ -212,31 +210,27 @@ class ScriptTask(Part):
         "a repository, or {sha256: …} of a stored bundle.",
         kind="text",
     )
-    python: Interpreter = what_field(
+    python: Interpreter = more_what(
         "",
         "Python",
         "Another interpreter on the node: its path, or its name on PATH. Empty is the node's own, which is warm.",
-        advanced=True,
     )
-    distributed: bool = what_field(
+    distributed: bool = more_what(
         False,
         "Distributed",
         "Whether a single process gets torchrun's variables (RANK, WORLD_SIZE, …) too. Several always have them.",
-        advanced=True,
     )
-    launch: Launch = what_field(
+    launch: Launch = more_what(
         ["torchrun"],
         "Launched as by",
         "Whose variables the ranks find each other by: torchrun's, TensorFlow's TF_CONFIG, those of mpirun, JAX's or "
         "Horovod's. With spark rank 0 runs the script, on a Spark whose workers are the ranks. none gives them none.",
-        advanced=True,
     )
-    shadow: bool = what_field(
+    shadow: bool = more_what(
         False,
         "Shadow",
         "Whether what the program sends to W&B, MLflow or Lightning's CSVLogger is also the run's. TensorBoard's "
         "files are by themselves.",
-        advanced=True,
     )
     environment: Environment = environment_field()
     secrets: Secrets = secrets_field()

@@ -12,6 +12,8 @@ from trainyard.spec.values.fields import (
     StepsOrAuto,
     TimeLimit,
     Window,
+    more_safety,
+    more_train,
     safety_field,
     train_field,
 )
@@ -49,26 +51,23 @@ class Train(Part):
     gradient_clip: Number = train_field(
         1.0, "Gradient clip", "Largest norm of all gradients; 0 is no limit.", within=(0, 1e9)
     )
-    find_batch_size: Literal["none", "memory", "throughput", "noise-scale"] = train_field(
+    find_batch_size: Literal["none", "memory", "throughput", "noise-scale"] = more_train(
         "none",
         "Find batch size",
         "Before the first step, grow batch_size until memory is full or the throughput gains no more, or take the "
         "size at which the gradient is as large as its noise.",
-        advanced=True,
     )
-    scale_learning_rate: Literal["none", "linear", "sqrt"] = train_field(
+    scale_learning_rate: Literal["none", "linear", "sqrt"] = more_train(
         "none",
         "Scale learning rate",
         "How the learning rate grows when a larger batch was found.",
-        advanced=True,
         needs=Needs("train.find_batch_size", ("memory", "throughput", "noise-scale")),
     )
-    find_learning_rate: Literal["none", "range-test"] = train_field(
+    find_learning_rate: Literal["none", "range-test"] = more_train(
         "none",
         "Find learning rate",
         "Before the first step, try rates from far too small to far too large for 100 steps that are thrown away, "
         "and take the one with which the loss fell fastest in place of learning_rate.",
-        advanced=True,
     )
     validate_every_steps: int = train_field(
         50,
@@ -76,13 +75,13 @@ class Train(Part):
         "Steps between two validations; there is one at the start and one at the end too, and with 0 only these.",
         within=(0, 1_000_000_000),
     )
-    precision: Literal["fp32", "bf16", "fp16"] = train_field(
-        "fp32", "Precision", "Numbers that the model computes with.", advanced=True
+    precision: Literal["fp32", "bf16", "fp16"] = more_train(
+        "fp32", "Precision", "Numbers that the model computes with."
     )
-    activation_checkpointing: Literal["none", "selective", "full"] = train_field(
-        "none", "Activation checkpointing", "What is computed again in the backward pass to save memory.", advanced=True
+    activation_checkpointing: Literal["none", "selective", "full"] = more_train(
+        "none", "Activation checkpointing", "What is computed again in the backward pass to save memory."
     )
-    compile: bool = train_field(False, "Compile", "Whether torch.compile is used.", advanced=True)
+    compile: bool = more_train(False, "Compile", "Whether torch.compile is used.")
     seed: int = train_field(0, "Seed", "The same seed gives the same batches and first weights.", within=(0, 2**63 - 1))
 
 
@@ -110,22 +109,20 @@ class Checkpoint(Part):
         kind="text",
         needs=Needs("checkpoint.every_steps", above=0),
     )
-    restore: Point = safety_field(
+    restore: Point = more_safety(
         "",
         "Continue from",
         "A checkpoint RUN@STEP of the same model to start from, such as 272bay33uw@200; empty starts anew.",
-        advanced=True,
     )
 
 
 class EarlyStopping(Part):
     """End of a run that learns no more, before its last step."""
 
-    metric: Literal["val/loss", "val/accuracy", "val/r2"] = safety_field(
+    metric: Literal["val/loss", "val/accuracy", "val/r2"] = more_safety(
         "val/loss",
         "Stop by",
         "The metric that has to get better: a loss falls, accuracy (of classes) and r2 (of a quantity) rise.",
-        advanced=True,
         needs=Needs("early_stopping.patience", above=0),
     )
     patience: int = safety_field(
@@ -134,11 +131,10 @@ class EarlyStopping(Part):
         "Validations in a row without a better value after which the run ends; 0 trains to the last step.",
         within=(0, 1_000_000),
     )
-    min_delta: Number = safety_field(
+    min_delta: Number = more_safety(
         0.0,
         "Min delta",
         "By how much a value must be better to count.",
-        advanced=True,
         within=(0, 1e9),
         needs=Needs("early_stopping.patience", above=0),
     )
@@ -152,11 +148,10 @@ class Limits(Part):
         "Time limit",
         "How long the ranks of an attempt may run, such as 90m or 2h; then they are stopped. Empty is no limit.",
     )
-    idle: Window = safety_field(
+    idle: Window = more_safety(
         duration(DEFAULT_IDLE_S),
         "Idle",
         "How long nobody may use a notebook, and nothing may run in it, before it ends, such as 60m.",
-        advanced=True,
     )
     grace: Grace = safety_field(
         duration(DEFAULT_GRACE_S),

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Number, Part, safety_field
+from trainyard.spec.values.fields import Number, Part, more_safety
 
 WatchAction = Literal["notify", "stop", "rewind"]
 MOST_RULES = 20
@@ -92,13 +92,12 @@ Rules = Annotated[list[WatchRule], Field(max_length=MOST_RULES), BeforeValidator
 
 def watch_field() -> Any:
     """Declare the field ``watch`` of the specs that log metrics."""
-    return safety_field(
+    return more_safety(
         DEFAULT_RULES,
         "Watch",
         "Rules on metrics, a line for each, such as train/loss nan=true spike=8 over=50 action=notify; none is "
         "none. A spike is so many robust deviations above the median of the values before it; the actions are notify, "
         "stop and rewind, at most rewinds=2 times.",
-        advanced=True,
         kind="lines",
     )
 

@@ -79,12 +79,12 @@ def field(
     return Field(title=label, description=help, json_schema_extra=extra, **limits)
 
 
-# Fields of each part of the form.
-what_field = partial(field, group="what")
-where_field = partial(field, group="where")
-parallel_field = partial(field, group="parallel")
-train_field = partial(field, group="train")
-safety_field = partial(field, group="safety")
+# Fields of each part of the form, and those that it shows only to who asks for more.
+what_field, more_what = partial(field, group="what"), partial(field, group="what", advanced=True)
+where_field, more_where = partial(field, group="where"), partial(field, group="where", advanced=True)
+parallel_field, more_parallel = partial(field, group="parallel"), partial(field, group="parallel", advanced=True)
+train_field, more_train = partial(field, group="train"), partial(field, group="train", advanced=True)
+safety_field, more_safety = partial(field, group="safety"), partial(field, group="safety", advanced=True)
 
 
 def _plain_number(value: object) -> object:
