@@ -4,13 +4,12 @@ The embedded server has no TLS of its own. Who may do what is Valkey's matter: e
 """
 
 import asyncio
-import contextlib
 import logging.config
 import signal
 import socket
 import sys
-from functools import partial
 from pathlib import Path
+from typing import cast
 
 import structlog
 import uvloop
@@ -24,53 +23,92 @@ log = structlog.get_logger(__name__)
 
 REFUSAL = b"-ERR This port takes connections with TLS only: use a rediss:// address.\r\n"
 HIGH_WATER_BYTES = 1 << 20
-READ_BYTES = 1 << 18
 FIRST_COMMAND_S = 20.0  # a client that says nothing is no node
 
 
-async def attend(target: Path, node: asyncio.StreamReader, to_node: asyncio.StreamWriter) -> None:
-    """Pass on both ways, at the pace of who reads there, until either end is over. Reaches for Valkey once TLS has
-    begun."""
-    try:
-        valkey, to_valkey = await asyncio.open_unix_connection(target, limit=HIGH_WATER_BYTES)
-    except OSError as error:  # it is being started again; the node comes back
-        log.warning("valkey_gate.away", error=str(error))
-        to_node.close()
-        return
-    for writer in (to_valkey, to_node):
-        writer.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
-    ways = [
-        asyncio.create_task(pass_on(node, to_valkey, FIRST_COMMAND_S)),
-        asyncio.create_task(pass_on(valkey, to_node)),
-    ]
-    try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for way in ways:
-            way.cancel()
-        to_valkey.close()
-        to_node.close()
+class Half(asyncio.Protocol):
+    """One side of a connection: what comes in goes out at the other, at the pace of who reads there."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.other: Half | None = None
+        self._early = bytearray()  # what came before the other side was there
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is None or self.other.transport is None:
+            self._early += data
+        else:
+            self.other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.close()
+
+    def join(self, other: "Half") -> None:
+        self.other, other.other = other, self
+        assert other.transport is not None, "the other side is connected"
+        if self._early:
+            other.transport.write(bytes(self._early))
+            self._early.clear()
 
 
-async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter, first_s: float | None = None) -> None:
-    """``first_s``: how long the first bytes are waited for."""
-    with contextlib.suppress(OSError):  # an end is gone; a TimeoutError is one, too
-        async with asyncio.timeout(first_s):
-            data = await source.read(READ_BYTES)
-        while data:
-            target.write(data)
-            await target.drain()
-            data = await source.read(READ_BYTES)
+class ClientHalf(Half):
+    """The side of the node; it reaches for Valkey once TLS has begun."""
 
+    def __init__(self, target: Path) -> None:
+        super().__init__()
+        self._target = target
+        self._reaching: asyncio.Task[None] | None = None
+        self._first: asyncio.TimerHandle | None = None
 
-def protocol(target: Path) -> asyncio.StreamReaderProtocol:
-    return asyncio.StreamReaderProtocol(asyncio.StreamReader(HIGH_WATER_BYTES), partial(attend, target))
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        loop = asyncio.get_running_loop()
+        self._first = loop.call_later(FIRST_COMMAND_S, transport.close)
+        self._reaching = loop.create_task(self._reach())
+
+    def data_received(self, data: bytes) -> None:
+        if self._first is not None:
+            self._first.cancel()
+            self._first = None
+        super().data_received(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._first is not None:
+            self._first.cancel()
+        if self._reaching is not None:
+            self._reaching.cancel()
+        super().connection_lost(error)
+
+    async def _reach(self) -> None:
+        assert self.transport is not None
+        self.transport.pause_reading()
+        try:
+            _, valkey = await asyncio.get_running_loop().create_unix_connection(Half, str(self._target))
+        except OSError as error:  # it is being started again; the node comes back
+            log.warning("valkey_gate.away", error=str(error))
+            self.transport.close()
+            return
+        self.join(valkey)
+        self.transport.resume_reading()
 
 
 async def serve(listener: socket.socket, certificate: ServerCertificate, target: Path) -> None:
     over = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
-    gate = TlsListener(listener, certificate, partial(protocol, target), REFUSAL)
+    gate = TlsListener(listener, certificate, lambda: ClientHalf(target), REFUSAL)
     await over.wait()
     gate.close()
     await gate.wait_closed()

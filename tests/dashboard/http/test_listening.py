@@ -18,7 +18,7 @@ from dashboard.http import listening, serving
 from dashboard.http.listening import ServerCertificate, TlsListener
 from dashboard.http.serving import OPTIONS, Server
 from dashboard.tls import folder
-from dashboard.up.valkey_gate import REFUSAL, protocol
+from dashboard.up.valkey_gate import REFUSAL, ClientHalf
 from tests.servers import Valkey
 from trainyard.rest.trust import AUTHORITIES, SERVER
 
@@ -101,7 +101,7 @@ async def test_who_says_nothing_is_not_waited_for(web_port: int, monkeypatch: py
 async def gate(place: Path, valkey: Valkey) -> AsyncIterator[int]:
     listener = bound()
     port = listener.getsockname()[1]
-    served = TlsListener(listener, ServerCertificate(place / SERVER), lambda: protocol(valkey.socket), REFUSAL)
+    served = TlsListener(listener, ServerCertificate(place / SERVER), lambda: ClientHalf(valkey.socket), REFUSAL)
     yield port
     served.close()
     await served.wait_closed()
