@@ -58,10 +58,11 @@ def _program(process: str, shard: int) -> Program:
 
     collect()
     home, host = home_path(), os.environ.get("HOST") or "127.0.0.1"
-    listener = checks.listen(host, checks.number("PORT", 8000, 65535))
+    listener = checks.listen(host, checks.number("PORT", 8000, 65535), is_shared=True)
     listeners = [listener]
     if os.environ.get("PROXY_PORT"):
-        listeners.append(checks.listen(host, checks.number("PROXY_PORT", 0, 65535), variable="PROXY_PORT"))
+        apps_port = checks.number("PROXY_PORT", 0, 65535)
+        listeners.append(checks.listen(host, apps_port, variable="PROXY_PORT", is_shared=True))
     print(f"web serves {hosts.url(host, listener.getsockname()[1], is_tls=serves_tls(home))}", flush=True)
     program = programs.web(*listeners, is_tls=serves_tls(home))
     for one in listeners:

@@ -54,6 +54,7 @@ class Server(uvicorn.Server):
         self.started = True
 
     async def listen(self, listener: socket.socket, config: uvicorn.Config) -> asyncio.base_events.Server:
+        listener.listen(config.backlog)  # of `serve` from now on, when it answers; of `up` again
         if self._certificate is not None:
             refusal = http_refusal(settings.PUBLIC_URL)
             listening = TlsListener(listener, self._certificate, lambda: self.make(config), refusal)

@@ -67,8 +67,9 @@ def describe_owner(descriptor: int, url: str) -> None:
     os.pwrite(descriptor, f"process {os.getpid()}, {url}\n".encode(), 0)
 
 
-def listen(host: str, port: int, *, variable: str = "PORT") -> socket.socket:
-    """Return a listening socket. We hold it, not the web process: while that one restarts, callers wait in line."""
+def listen(host: str, port: int, *, variable: str = "PORT", is_shared: bool = False) -> socket.socket:
+    """Return a listening socket. We hold it, not the web process: while that one restarts, callers wait in line. One
+    that ``is_shared`` with other webs takes no callers yet: a proxy leads them to another web."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, _, _, address = found[0]
@@ -78,7 +79,8 @@ def listen(host: str, port: int, *, variable: str = "PORT") -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
-        listener.listen(BACKLOG)
+        if not is_shared:
+            listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         where = f"{bracketed(host)}:{port}"
