@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from collections import Counter, deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -136,8 +136,8 @@ class Tunnel:
         _open[self.granted.user] += 1
         self._is_counted = True
         self._link = SessionLink(await database_sync_to_async(self._opened)(address))
-        works = (self._receive(self._link), self._keep(self._link), self._take(self._link))
-        self._tasks = [asyncio.create_task(self._guarded(work)) for work in works]
+        works = (self._receive, self._keep, self._take)
+        self._tasks = [asyncio.create_task(self._guarded(work, self._link)) for work in works]
         await self._link.send(FrameKind.KEEP)
 
     def _opened(self, address: str) -> opening.OpenSession:
@@ -197,9 +197,9 @@ class Tunnel:
 
     # Frames from the node
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         try:
-            await work
+            await work(*arguments)  # made here: this task may be cancelled before it begins
         except Exception as error:  # Valkey is away, or a frame of the node's that is none: the way is closed, and said
             self._broken(error)
 

@@ -343,7 +343,7 @@ class RunFeed(Feed):
         self._behind.add(member)
         if not self._is_helping:
             self._is_helping = True
-            self.spawn(self._bring_up())
+            self.spawn(self._bring_up)
 
     async def _bring_up(self) -> None:
         """Read for the members that are behind until they are in step; those with one cursor share what is read."""

@@ -3,8 +3,8 @@ bounded, however slow its reader is. What a message means to them is in ``consum
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 import structlog
 from channels.db import database_sync_to_async
@@ -116,7 +116,7 @@ class Feed:
         self.group = group
         self.members: set[Member] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.spawn(self._listen())
+        self.spawn(self._listen)
 
     def join(self, member: Member, since: int | None) -> None:
         """Send the member what happens. ``since`` is the cursor up to which it has everything."""
@@ -138,7 +138,7 @@ class Feed:
         for member in self.members:
             member.outbox.hint(text)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.create_task(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -148,15 +148,15 @@ class Feed:
         channel = await layer.new_channel()
         await layer.group_add(self.group, channel)
         try:
-            self.spawn(self.run())  # listen first, then look: what comes in between comes twice, and is dropped
+            self.spawn(self.run)  # listen first, then look: what comes in between comes twice, and is dropped
             while True:
                 self.receive((await layer.receive(channel))["message"])
         finally:
             await layer.group_discard(self.group, channel)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work
+            await work()  # made here: this task may be cancelled before it begins
         except Exception as error:  # whatever it is, no socket may stay open and silent: the pages come again
             log.warning("feed.failed", group=self.group, error=str(error), exc_info=True)
             self._close()

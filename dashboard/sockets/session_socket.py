@@ -7,7 +7,7 @@ carries; those of the node have their number, eight bytes, behind the kind. How 
 import asyncio
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import redis.asyncio
@@ -173,12 +173,12 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
         record = self.link.record
         started = {"session": record.session, "node": record.node_name, "rank": record.rank}
         await self.send(text_data=encode({"type": "started", **started}))
-        works = (self.forward(self.link, wish.since), self.keep(self.link))
-        self.tasks = [asyncio.create_task(self.guarded(work)) for work in works]
+        works = (self.guarded(self.forward, self.link, wish.since), self.guarded(self.keep, self.link))
+        self.tasks = [asyncio.create_task(work) for work in works]
 
-    async def guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def guarded(self, work: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         try:
-            await work
+            await work(*arguments)  # made here: this task may be cancelled before it begins
         except Exception as error:  # Valkey is away, or a frame of the node's is none: the socket closes and says so
             await self.broken(error)
 

@@ -53,7 +53,7 @@ async def received(frames: Frames) -> tuple[Tunnel, Channel]:
     link = cast(SessionLink, PlayedLink(frames))
     tunnel._link, tunnel._is_recorded = link, True
     channel = await tunnel.connect()
-    await asyncio.wait_for(tunnel._guarded(tunnel._receive(link)), 10)
+    await asyncio.wait_for(tunnel._guarded(tunnel._receive, link), 10)
     await asyncio.sleep(0)
     return tunnel, channel
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
 import time
@@ -16,7 +17,7 @@ from django.db import OperationalError
 from dashboard.sockets import consumers, feeds
 from dashboard.sockets.admission import UNAVAILABLE
 from dashboard.sockets.consumers import RunFeed
-from dashboard.sockets.feeds import Outbox, feed_of
+from dashboard.sockets.feeds import Feed, Outbox, feed_of
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import Push, push_now
 from runs.ingest.validation.records import incoming
@@ -223,3 +224,20 @@ async def test_hints_reach_every_member(run: Run, cast: Cast) -> None:
     await asyncio.gather(*(one.until(lambda one=one: bool(one.heard)) for one in members))  # type: ignore[misc]
     await database_sync_to_async(broadcast.run_changed)(run.pk)
     await asyncio.gather(*(one.until(lambda one=one: {"type": "run"} in one.heard) for one in members))  # type: ignore[misc]
+
+
+async def test_work_that_is_cancelled_before_it_begins_is_never_made() -> None:
+    class Idle(Feed):
+        async def run(self) -> None: ...
+
+    made: list[int] = []
+
+    async def work() -> None:
+        made.append(1)
+
+    feed = Idle("nobody")
+    feed.spawn(work)
+    feed._close()
+    await asyncio.sleep(0)
+    gc.collect()  # a coroutine that nobody awaited would warn, and warnings are errors
+    assert not made
