@@ -37,7 +37,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 
 from dashboard import postgres
 from dashboard.home import RESTORE_MARKER, home_path
-from dashboard.up.checks import CannotStart
+from dashboard.up.checks import CannotStart, read_secrets
 from trainyard.at_rest.chunks import CHUNK_BYTES, DecryptedFile, Encryptor
 from trainyard.at_rest.keyring import KEY_BYTES, Keyring
 from trainyard.spooling.plain_files import write_private
@@ -162,6 +162,7 @@ def main(arguments: list[str] | None = None) -> int:
     if target.is_dir():
         target /= f"trainyard-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz"
     try:
+        read_secrets()
         size = back_up(home_path(), target, Opener(options.passphrase_file, options.encrypt_to))
     except (CannotStart, OSError, sqlite3.Error) as error:
         print(f"No backup was made: {error}", file=sys.stderr)

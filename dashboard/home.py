@@ -23,13 +23,22 @@ class UnsafeFolder(RuntimeError):
 
 def read_secret_files(environment: MutableMapping[str, str]) -> None:
     """Set each secret that is not set and has its file in NAME_FILE. Raises ValueError for what is no such file."""
-    for name in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TRAINYARD_SECRETS_KEY"):
+    for name in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TRAINYARD_SECRETS_KEY", "EMAIL_PASSWORD"):
         path = environment.get(f"{name}_FILE")
         try:
             if path and not environment.get(name):
                 environment[name] = Path(path).read_text().strip()
         except (OSError, UnicodeError) as error:
             raise ValueError(f"{name}_FILE is {path}, which cannot be read: {error}.") from error
+
+
+def mail_server(port: str, tls: str) -> tuple[int, str]:
+    """Return port and encryption of the server that takes e-mail. Raises ValueError."""
+    if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65_536):
+        raise ValueError(f"EMAIL_PORT is a port from 1 to 65535, not {port!r}.")
+    if tls not in ("", "starttls", "tls"):  # a slip of the pen must not send passwords in the clear
+        raise ValueError(f"EMAIL_TLS is starttls, tls or unset, not {tls!r}.")
+    return int(port), tls
 
 
 def home_path() -> Path:

@@ -23,7 +23,7 @@ from typing import BinaryIO, cast
 from dashboard import backup, postgres
 from dashboard.backup import NOBODY, DecryptedReader, Opener, erasures_path
 from dashboard.home import RESTORE_MARKER, home_path
-from dashboard.up.checks import CannotStart
+from dashboard.up.checks import CannotStart, read_secrets
 from dashboard.up.database import erase_again, open_database, set_up_django
 from trainyard.at_rest.chunks import CannotDecrypt
 from trainyard.spooling.plain_files import write_private
@@ -52,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.check and options.file is None:
         parser.error("--check needs the backup's FILE")
     try:
+        read_secrets()
         if options.check:
             print(check(options.file, opener))
             return 0

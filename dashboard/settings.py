@@ -248,10 +248,10 @@ WHITENOISE_ALLOW_ALL_ORIGINS = False
 # --- E-mail, for notices
 
 EMAIL_HOST = os.environ.get("EMAIL_HOST", "")  # "": none is sent
-EMAIL_PORT = int(os.environ.get("EMAIL_PORT", "25"))
+EMAIL_PORT, EMAIL_TLS = home.mail_server(os.environ.get("EMAIL_PORT") or "25", os.environ.get("EMAIL_TLS", ""))
 EMAIL_HOST_USER = os.environ.get("EMAIL_USER", "")
 EMAIL_HOST_PASSWORD = os.environ.get("EMAIL_PASSWORD", "")
-EMAIL_USE_TLS, EMAIL_USE_SSL = (os.environ.get("EMAIL_TLS", "") == one for one in ("starttls", "tls"))
+EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL_TLS == "starttls", EMAIL_TLS == "tls"
 DEFAULT_FROM_EMAIL = os.environ.get("EMAIL_FROM", "trainyard@localhost")
 EMAIL_TIMEOUT = 10
 

@@ -47,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def prepare() -> Processes:
     """Check what can be checked before anything starts."""
+    checks.read_secrets()
     home, host = home_path(), os.environ.get("HOST") or "127.0.0.1"
     port, num_nodes = checks.number("PORT", 8000, 65535), checks.number("NODES", 2, 64)
     os.umask(0o077)

@@ -5,7 +5,7 @@ import os
 import socket
 from pathlib import Path
 
-from dashboard.home import RESTORE_MARKER, UnsafeFolder, make_private
+from dashboard.home import RESTORE_MARKER, UnsafeFolder, make_private, read_secret_files
 from dashboard.http.hosts import bracketed
 
 BACKLOG = 512
@@ -65,6 +65,14 @@ def lock_home(home: Path) -> int:
 def describe_owner(descriptor: int, url: str) -> None:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()}, {url}\n".encode(), 0)
+
+
+def read_secrets() -> None:
+    """Read secrets that are files, as settings do, where these are not loaded yet. Raises CannotStart."""
+    try:
+        read_secret_files(os.environ)
+    except ValueError as error:
+        raise CannotStart(str(error)) from error
 
 
 def listen(host: str, port: int, *, variable: str = "PORT", is_shared: bool = False) -> socket.socket:

@@ -88,6 +88,21 @@ def test_a_folder_that_is_no_home_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_address_in_a_file_counts_as_one_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else the SQLite files of a home that has moved to PostgreSQL would be taken for its state."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("TRAINYARD_HOME", str(make_home(tmp_path / "home")))
+    monkeypatch.setenv("DATABASE_URL", "")  # set again afterwards, whatever is read
+    monkeypatch.setenv("DATABASE_URL_FILE", str(tmp_path / "url"))
+    assert backup.main([str(tmp_path / "all.tar")]) == 1
+    assert "DATABASE_URL_FILE is" in capsys.readouterr().err
+    (tmp_path / "url").write_text("postgresql://nobody@127.0.0.1:1/none\n")
+    assert backup.main([str(tmp_path / "all.tar")]) == 1
+    assert "pg_dump" in capsys.readouterr().err and not (tmp_path / "all.tar").exists()
+
+
 def test_a_check_finds_what_was_cut_off_or_changed_and_names_a_key_that_is_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
