@@ -17,7 +17,7 @@ from runs.rights.audit.facts import NAMES, ShownEntry, as_answer, as_time, canon
 from runs.rights.audit.pseudonyms import is_pseudonym, shown, without_erased
 
 SEARCHED = ("actor", "action", "object", "token", "address", "before", "after")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet takes for the beginning of one
 RESULT_WORDS = {
     "ok": "done", "refused: 400": "refused: not understood", "refused: 401": "refused: not signed in",
     "refused: 403": "refused: not permitted", "refused: 404": "refused: not there",

@@ -20,6 +20,7 @@ from runs.finding.columns import TIMES
 from runs.finding.fields import Cell, read_field
 from runs.finding.language import FilterError, FilterText
 from runs.models import Run
+from runs.presenting.audit_rows import FORMULA
 from runs.presenting.listing import BadQuery
 from runs.presenting.runs import run_documents
 from runs.rights.access import Permission
@@ -32,7 +33,6 @@ RUNS_AT_ONCE = 200
 FACTS = ("id", "name", "status", "project", "cluster", "step", "created_by", "created_at", "started_at", "ended_at")
 METRICS = ("train/loss", "val/loss")
 STATISTICS = ("last", "min", "max")
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 @page(get=lists(Permission.RUNS_READ))

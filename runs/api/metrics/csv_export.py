@@ -15,6 +15,7 @@ from runs.api.auth import Resource, actor
 from runs.api.metrics.columns import MAX_NAMES, MAX_RUNS
 from runs.api.metrics.series import labels_in
 from runs.api.streaming import LastingRight, Part, stream
+from runs.presenting.audit_rows import FORMULA
 from runs.records.metrics.codec import numbers
 from runs.records.points.read import Curve, raw
 from runs.rights.access import Permission, get_runs
@@ -24,7 +25,6 @@ router = Resource(tags=["series"])
 
 TITLES = ("run", "name", "labels", "attempt", "step", "time", "value")
 ROWS_AT_ONCE = 4096
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 class CsvQuery(Schema):
