@@ -37,6 +37,9 @@ def test_a_pipeline_is_green_until_a_change_is_worse(running_trainyard: Up, tmp_
     assert "no green run of main yet" in first.stdout
     same = trainyard(running_trainyard, *words, "--branch", "topic")
     assert same.returncode == 0 and "to compare with 6" in same.stderr, same.stdout + same.stderr
+    (tmp_path / "ci.yaml").write_text(FILE + "set: {name: other}\n")
+    other = trainyard(running_trainyard, *words, "--branch", "topic")
+    assert other.returncode == 0 and "no green run of main yet" in other.stdout, "another pipeline is no baseline"
     (tmp_path / "ci.yaml").write_text(FILE + "set: {task.environment.WORSE: '1'}\n")
     worse = trainyard(running_trainyard, *words, "--branch", "topic")
     assert worse.returncode == 1, worse.stdout + worse.stderr

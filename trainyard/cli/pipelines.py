@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal, NamedTuple
@@ -21,14 +22,15 @@ from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.statuses import FINAL, Status
 from trainyard.formats.words import counted
 from trainyard.rest.client import Client, quoted
-from trainyard.rest.connection import ApiError
-from trainyard.spec import Problem, SpecError
+from trainyard.rest.connection import ApiError, Unreachable
+from trainyard.spec import Problem, Spec, SpecError, parse_spec
 from trainyard.spec.document import load_spec_file, merge
 from trainyard.spec.problems import problems_of
 from trainyard.spec.values.fields import Part
 
 POLL_S = 1.0
 BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "CHANGE_BRANCH", "BRANCH_NAME")
+MOST_GREEN = 1_000  # runs of other pipelines of the branch among them
 BATCH = "ci-batch:"  # begins the tag of the runs that were compared together
 
 
@@ -72,18 +74,16 @@ class Trained(NamedTuple):
 
 def ci(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     asked = read_pipeline(Path(arguments.file))
-    branch = arguments.branch or this_branch()
-    before = baseline_values(client, asked)
+    branch, read = arguments.branch or this_branch(), _read(asked, Path(arguments.file).parent)
+    before = baseline_values(client, asked, read[1])
     batch = f"{BATCH}{secrets.token_hex(6)}"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # how services cancel a pipeline
     started: list[str] = []
     try:
-        trained, finding = _train(
-            client, asked, Path(arguments.file).parent, [_tag(branch), batch], before, screen, started
-        )
+        trained, finding = _train(client, asked, read, [_tag(branch), batch], before, screen, started)
     except BaseException:  # a cancelled pipeline leaves nothing that trains on
         for one in started:
-            with contextlib.suppress(ApiError):  # it has ended
+            with contextlib.suppress(ApiError, Unreachable):  # it has ended, or the server is away
                 client.act(one, "stop")
         raise
     if finding.is_green:
@@ -126,7 +126,7 @@ def _tag(branch: str, word: str = "") -> str:
     return f"ci:{name}{word and ':'}{word}"
 
 
-def baseline_values(client: Client, asked: Pipeline) -> list[float]:
+def baseline_values(client: Client, asked: Pipeline, spec: Spec) -> list[float]:
     """Return the metric of the baseline's runs; none where its branch has no green run yet. Raises SpecError where a
     run that is named has no such metric."""
     if asked.baseline.runs:
@@ -135,7 +135,8 @@ def baseline_values(client: Client, asked: Pipeline) -> list[float]:
         if missing:
             raise SpecError([Problem("baseline.runs", f"{', '.join(missing)}: there is no value of {asked.metric}")])
         return [value for one in named if (value := value_of(one, asked)) is not None]
-    green = list(client.run_documents(tag=_tag(asked.baseline.branch, "green"), sort="-created_at", limit=200))
+    found = client.run_documents(project=spec.project, tag=_tag(asked.baseline.branch, "green"), sort="-created_at")
+    green = [one for one in islice(found, MOST_GREEN) if one["name"] == spec.name]  # other pipelines have other names
     batch = next((tag for one in green[:1] for tag in one["tags"] if tag.startswith(BATCH)), None)
     return [value for one in green if batch in one["tags"] and (value := value_of(one, asked)) is not None]
 
@@ -150,7 +151,7 @@ def value_of(run: run_answers.Run, asked: Pipeline) -> float | None:
 def _train(
     client: Client,
     asked: Pipeline,
-    folder: Path,
+    read: tuple[Any, Spec, Path],
     tags: list[str],
     before: list[float],
     screen: Screen,
@@ -163,14 +164,15 @@ def _train(
         f" {asked.find:g} of their standard deviation {chance:.0%} are found,"
         f" and at most {asked.alpha:.0%} of those that change nothing are red."
     )
-    document = _document(client, asked, folder, tags, screen)
+    document, spec, folder = read
+    document = launching.with_code(client, merge(document, {"tags": [*spec.tags, *tags]}), spec, folder, screen)
     deadline = time.monotonic() + 60 * asked.timeout_minutes
     looks, trained = comparing.looks(asked.runs), list[Trained]()
     for number, count in enumerate(looks, 1):
         fresh = range(len(trained), count)
-        made = [client.submit(merge(document, {asked.seed: seed_value(asked, seed)}))["id"] for seed in fresh]
-        started += made
-        for seed, one in zip(fresh, made, strict=True):
+        for seed in fresh:
+            started.append(client.submit(merge(document, {asked.seed: seed_value(asked, seed)}))["id"])
+        for seed, one in zip(fresh, started[fresh.start :], strict=True):
             run = _ended(client, one, deadline)
             trained.append(Trained(seed, run, value_of(run, asked)))
             screen.say(f"seed {seed}: {run['status']} {asked.metric} {_shown(trained[-1].value)}")
@@ -186,11 +188,11 @@ def seed_value(asked: Pipeline, seed: int) -> int | str:
     return str(seed) if asked.seed.startswith("task.environment.") else seed  # environment variables are texts
 
 
-def _document(client: Client, asked: Pipeline, folder: Path, tags: list[str], screen: Screen) -> Any:
-    words = argparse.Namespace(file=str(folder / asked.spec), overrides=[])
-    document, spec, where = launching.read_spec(words)
-    document = merge(document, {"tags": [*spec.tags, *tags], **asked.set})
-    return launching.with_code(client, document, spec, where, screen)
+def _read(asked: Pipeline, folder: Path) -> tuple[Any, Spec, Path]:
+    """Return the spec with its changes, as ``launching.read_spec`` does. Raises SpecError."""
+    document, _, where = launching.read_spec(argparse.Namespace(file=str(folder / asked.spec), overrides=[]))
+    document = merge(document, dict(asked.set))
+    return document, parse_spec(document), where
 
 
 def _ended(client: Client, run_id: str, deadline: float) -> run_answers.Run:

@@ -49,6 +49,7 @@ def test_a_named_run_without_the_metric_is_refused_before_anything_trains(
     trainyard: Trainyard, cast: Cast, make_run: Callable[..., Run], tmp_path: Path
 ) -> None:
     run = make_run()
+    (tmp_path / "train.yaml").write_text("name: hello\ntask: {recipe: language-model}\n")
     (tmp_path / "ci.yaml").write_text(FILE.replace("branch: main", f"runs: [{run.pk}]"))
     ended = trainyard("ci", str(tmp_path / "ci.yaml"), "--branch", "mine")
     assert ended.code == 2 and f"{run.pk}: there is no value of eval/loss" in ended.err
