@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 
 from asgiref.sync import sync_to_async
@@ -17,15 +17,20 @@ from runs.api.training.history import EventOut
 from runs.models import Event, User
 from runs.rights.access import Permission, visible_runs
 from runs.rights.access.operations import lists, operation
+from runs.serving.rates import TooManyRequests
 
 router = Resource(tags=["runs"])
 
 EVERY_S = 0.5
+MAX_OPEN = 20  # of one person in this process: each asks the database all the time
 PING_EVERY_S = 15.0  # proxies hang up on a connection on which nothing comes for a minute
 AT_ONCE = 200
 LONGEST_WRITE_S = 10.0  # a transaction of another database of the same PostgreSQL may last for hours
 NEWEST = """SELECT pg_snapshot_xmin(seen)::text::bigint, pg_snapshot_xmax(seen)::text::bigint,
 (SELECT coalesce(max(id), 0) FROM runs_event) FROM pg_current_snapshot() AS seen"""
+
+
+_open = Counter[int]()  # by the key of the person
 
 
 class EventsQuery(Schema):
@@ -95,17 +100,20 @@ class Follower:
             close_old_connections()
 
     async def parts(self) -> AsyncIterator[str]:
-        yield f"retry: {int(EVERY_S * 4000)}\nid: {self._since}\n\n"  # whoever loses the connection now misses nothing
-        sent_at = time.monotonic()
-        while True:
-            try:
+        _open[self._user.pk] += 1
+        try:
+            yield f"retry: {int(EVERY_S * 4000)}\nid: {self._since}\n\n"  # whoever loses the connection misses nothing
+            sent_at = time.monotonic()
+            while True:
                 text = await sync_to_async(self.read, thread_sensitive=False)()
-            except RightLost:
-                return
-            if text or time.monotonic() - sent_at > PING_EVERY_S:
-                yield text or ": \n\n"
-                sent_at = time.monotonic()
-            await asyncio.sleep(EVERY_S)
+                if text or time.monotonic() - sent_at > PING_EVERY_S:
+                    yield text or ": \n\n"
+                    sent_at = time.monotonic()
+                await asyncio.sleep(EVERY_S)
+        except RightLost:
+            return
+        finally:
+            _open[self._user.pk] -= 1
 
 
 @router.get("/events", response=None, summary="What happens to all runs, as it happens")
@@ -113,7 +121,9 @@ class Follower:
 def events(request: HttpRequest, query: Query[EventsQuery]) -> StreamingHttpResponse:
     """Server-Sent Events without an end: `id` is a cursor, `data` an event of `/runs/{run_id}/events` with its `run`.
     Whoever comes back with `since`, or with the header `Last-Event-ID` as browsers do, gets what happened meanwhile,
-    each once. Example: `?since=0`"""
+    each once. At most 20 at a time. Example: `?since=0`"""
+    if _open[actor(request).pk] >= MAX_OPEN:
+        raise TooManyRequests(int(PING_EVERY_S), f"Your account, which follows events {MAX_OPEN} times,")
     last = request.headers.get("Last-Event-ID", "")
     follower = Follower(request, int(last) if last.isdecimal() and len(last) < 19 else query.since)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nginx sends each at once

@@ -112,6 +112,21 @@ def test_nothing_comes_after_the_right_is_lost(cast: Cast, run: Run, loss: str) 
     assert follow(Api(cast.viewer).headers, "", 1, lose) == []
 
 
+def test_one_person_has_so_many_at_a_time_and_they_are_counted_down(
+    cast: Cast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "MAX_OPEN", 1)
+    headers, seen = Api(cast.viewer).headers, []
+
+    def another() -> None:
+        seen.append(Api(cast.viewer)("GET", "/events").status_code)
+        write(run, "one")
+
+    assert follow(headers, "", 1, another) and seen == [429]
+    write(run, "two")
+    assert follow(headers, "?since=0", 1), "the first one has ended"
+
+
 def test_an_event_that_is_committed_late_is_not_missed(cast: Cast, run: Run) -> None:
     """PostgreSQL gives it a lower id than those that are committed before it."""
     if connection.vendor != "postgresql":
