@@ -5,7 +5,7 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from dashboard.pages import audit, jobs, node, usage
+from dashboard.pages import audit, jobs, node, server, usage
 from dashboard.pages import palette as jump
 from dashboard.pages.account import provider, security, sign_in
 from dashboard.pages.account import views as account
@@ -130,6 +130,7 @@ urlpatterns = [
     route("audit/", audit.audit, "audit"),
     route("audit/verify/", audit.verify, "verify-audit"),
     route("usage/", usage.usage, "usage"),
+    route("server/", server.server, "server"),
     route("compliance/", audit.compliance, "compliance"),
     route("account/", account.account, "account"),
     route("account/notices/", notices.own_rules, "own-notices"),

@@ -36,6 +36,8 @@ def test_what_is_broken_fails_with_what_to_do(tmp_path: Path) -> None:
     code, words = said(home, "", "-m", "dashboard.doctor", "--server", SECRET_KEY="another")
     assert f"ok      backup      {tmp_path / 'all.tar'} is 0 days old." in words
     assert "warning settings    SECRET_KEY is not the one in the home." in words
+    code, words = said(home, "", "-m", "dashboard.doctor", "--server", EMAIL_HOST="127.0.0.1", EMAIL_PORT="1")
+    assert code == 1 and "FAILED  mail        127.0.0.1:1 takes none: " in words, words
     for file in home.glob("*.sqlite3*"):
         file.unlink()
     shutil.rmtree(home / "static", ignore_errors=True)

@@ -42,6 +42,7 @@ ME_LINKS = (
 )
 AUDIT_LINK = {"url_name": "audit", "icon": "admin", "label": "Audit"}
 ADMIN_LINK = {"url_name": "admin:index", "icon": "admin", "label": "Admin"}
+SERVER_LINK = {"url_name": "server", "icon": "clusters", "label": "Server"}
 
 
 def page(**rules: Rule) -> Callable[[View], View]:
@@ -145,6 +146,7 @@ def num_unread(request: HttpRequest) -> int:
 def me_links(request: HttpRequest) -> tuple[dict[str, str], ...]:
     """The links of the menu of whoever asks: pages that not everybody may open are among them where they may."""
     links = (*ME_LINKS, AUDIT_LINK) if can_read_audit(request.user) else ME_LINKS
+    links = (*links, SERVER_LINK) if getattr(request.user, "is_superuser", False) else links
     return (*links, ADMIN_LINK) if getattr(request.user, "is_staff", False) else links
 
 
