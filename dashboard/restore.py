@@ -119,8 +119,11 @@ def unpack(archive: Path, home: Path, opener: Opener = NOBODY) -> None:
             raise CannotStart(
                 "the backup is of SQLite: restore it without DATABASE_URL, then `trainyard to-postgresql`."
             )
-        for member in tar:
-            _extract(tar, member, home)
+        try:
+            for member in tar:
+                _extract(tar, member, home)
+        except OSError as error:  # such as a full disk
+            raise CannotStart(f"{error}. Empty {home} before you try again.") from error
     marker, end = home / RESTORE_MARKER, home / backup.END
     if not marker.exists():  # of a version that wrote none
         write_private(marker, "{}")

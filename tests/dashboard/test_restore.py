@@ -14,6 +14,7 @@ import pytest
 from dashboard import restore
 from dashboard.home import RESTORE_MARKER
 from dashboard.up.checks import CannotStart, refuse_unfinished_restore
+from tests.disks import disk_of_1_mb
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKE = """
@@ -86,6 +87,17 @@ def test_what_is_no_file_of_a_home_is_refused(tmp_path: Path, name: str, kind: b
     with pytest.raises(CannotStart, match="which is no file of a home"):
         restore.unpack(tmp_path / "all.tar", tmp_path / "home")
     assert list((tmp_path / "home").iterdir()) == [] and not (tmp_path / "out").exists()
+
+
+@pytest.mark.extended
+def test_a_disk_that_is_full_is_said_with_what_to_do(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(2_000_000)
+    with tarfile.open(tmp_path / "all.tar", "w") as archive:
+        archive.add(tmp_path / "large", arcname="runs/large")
+    words = rf"No space left on device\. Empty {tmp_path}/small/home before you try again\."
+    with disk_of_1_mb(tmp_path / "small") as small, pytest.raises(CannotStart, match=words):
+        restore.unpack(tmp_path / "all.tar", small / "home")
 
 
 def test_only_an_empty_folder_is_filled(tmp_path: Path) -> None:
