@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dashboard.backup import PRODUCT
-from dashboard.home import home_path, secret_key
+from dashboard.home import home_path
 from dashboard.up import database
 from dashboard.up.checks import CannotStart
 
@@ -74,7 +74,8 @@ def server_findings() -> Iterator[Any]:
     yield from known.of_mail()
     if os.environ.get("DATABASE_URL") and (home / PRODUCT).exists():
         yield Finding("settings", None, f"{home / PRODUCT} is there, and not used.", "DATABASE_URL goes first.")
-    if os.environ.get("SECRET_KEY", kept := secret_key(home)) != kept:
+    given, of_home = os.environ.get("SECRET_KEY"), home / "secret_key"
+    if given and of_home.exists() and of_home.read_text() != given:
         yield Finding("settings", None, "SECRET_KEY is not the one in the home.", "Remove the one that is not used.")
 
 

@@ -35,15 +35,19 @@ LIBRARY_BYTES = (6_400_000, 20_300_000)
 @pytest.fixture(scope="module")
 def source() -> Iterator[Path]:
     with short_folder("ty-wheel-") as folder:
-        source = folder / "source"
-        tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
-        for name in filter(None, tracked.stdout.split("\0")):
-            if name.startswith(("tests/", "benchmarks/", "docs/")) or not (ROOT / name).is_file():
-                continue
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
-        (source / "node_modules").symlink_to(ROOT / "node_modules")
-        yield source
+        yield source_in(folder / "source")
+
+
+def source_in(source: Path) -> Path:
+    """Copy what the wheel is built from."""
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
+    for name in filter(None, tracked.stdout.split("\0")):
+        if name.startswith(("tests/", "benchmarks/", "docs/")) or not (ROOT / name).is_file():
+            continue
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, source / name)
+    (source / "node_modules").symlink_to(ROOT / "node_modules")
+    return source
 
 
 @pytest.fixture(scope="module")
