@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from runs.models import Run
-from tests.cast import make_node
+from tests.cast import Cast, make_node
 from tests.trainyard.command import Trainyard
 from tests.up_process import OURS
 
@@ -72,10 +72,10 @@ def test_commands_options_and_choices(complete: Callable[[str], list[str]], line
 
 @pytest.mark.parametrize("complete", [bash, fish])
 def test_ids_and_names_come_from_the_server(
-    complete: Callable[[str], list[str]], trainyard: Trainyard, make_run: Callable[..., Run], cast: object
+    complete: Callable[[str], list[str]], trainyard: Trainyard, make_run: Callable[..., Run], cast: Cast
 ) -> None:
     run = make_run()
-    make_node(run.cluster, "node-a")
+    make_node(cast.cluster, "node-a")
     for line, wanted in (
         (f"trainyard stop {run.pk[:3]}", run.pk),
         ("trainyard nodes --cluster loc", "local"),
