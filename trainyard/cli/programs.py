@@ -44,6 +44,13 @@ def become(command: str, words: list[str]) -> int:
 NOT_FOUND = 127
 
 
+def completion(_: object, arguments: argparse.Namespace, screen: Screen) -> None:
+    """Print what a shell reads to complete our commands."""
+    from argcomplete.shell_integration import shellcode
+
+    print(shellcode(["trainyard"], shell=arguments.shell))
+
+
 def shadow(_: object, arguments: argparse.Namespace, screen: Screen) -> int:
     """Become the program. Returns only where it cannot be started."""
     words = arguments.words
