@@ -38,6 +38,7 @@ ME_LINKS = (
     {"url_name": "reports", "icon": "notes", "label": "Reports"},
     {"url_name": "people", "icon": "people", "label": "People"},
     {"url_name": "usage", "icon": "timeline", "label": "Usage"},
+    {"url_name": "docs", "icon": "help", "label": "Docs"},
     {"url_name": "api:openapi-view", "icon": "spec", "label": "REST API"},
 )
 AUDIT_LINK = {"url_name": "audit", "icon": "admin", "label": "Audit"}
