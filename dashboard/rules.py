@@ -1,10 +1,10 @@
-"""Outcome of a request, by what its route declares and by who calls: for the table of routes and roles, for docs, and
-for the tests that call each route as each role. Nothing here decides: runs.rights.access does."""
+"""Outcome of a request, by what its route declares and by who calls: for the table of routes and roles, and for
+the tests that call each route as each role. Nothing here decides: runs.rights.access does."""
 
 from enum import StrEnum
 
-from runs.models import ClusterRole, Role
-from runs.rights.access import MEANINGS, OF_STAFF, PERMISSIONS_OF, PERMISSIONS_ON_CLUSTERS, Area, Permission
+from runs.models import Role
+from runs.rights.access import OF_STAFF, PERMISSIONS_OF, Area, Permission
 from runs.rights.access.operations import Rule, RuleKind
 
 
@@ -76,6 +76,9 @@ def _in_the_admin(rule: Rule, caller: Caller) -> CallOutcome:
     return CallOutcome.FORBIDDEN
 
 
+COLUMNS = [*ROLE_OF, Caller.OPERATOR, Caller.ADMINISTRATOR]  # of the table "Who may what"
+
+
 def holders(permission: Permission) -> list[Caller]:
     """Return who has the permission, of those who are known: a line of the table "Who may what"."""
     found = [caller for caller, role in ROLE_OF.items() if permission in PERMISSIONS_OF[role]]
@@ -84,69 +87,3 @@ def holders(permission: Permission) -> list[Caller]:
     elif permission in OF_STAFF:
         found.append(Caller.OPERATOR)
     return [*found, Caller.ADMINISTRATOR]
-
-
-# Rights of each caller, in words.
-
-COLUMNS = [*ROLE_OF, Caller.OPERATOR, Caller.ADMINISTRATOR]
-HEAD = """# Who may what
-
-A person has a role in a project, by themselves or by a group; what they may do there is in this table. The server asks
-the same table, and the page "Who may what" shows it. Administrators may do all of it. Refusals are
-[404 or 403](rest.md).
-"""
-TAIL = """
-## Roles in a project
-
-{roles}
-
-A project can have roles of its own (People, "Roles of this project"): permissions that are added to the built-in role
-of whoever gets one. Nobody gives, or takes from others, more than they may do themselves. A project keeps an owner.
-
-## Groups
-
-Administrators make groups (in the administration, or `POST /api/v1/groups`). A group has a role in a project, or in
-every project, those to come included.
-A group can also be let onto a cluster: {clusters}.
-A cluster otherwise takes the runs of the projects that it is for.
-
-## Tokens
-
-A token may do what its owner may, cut down to its `scopes` (the names of the table), its `projects` and its end.
-`AREA:write` stands for everything in an area that changes something, such as `runs:write`. A token that makes a token
-gives no more than it has, and no longer. Your account shows when and from which address each was used last.
-
-What a token made ends with it: when it is revoked, deleted, or its owner is disabled, so are the tokens that it made,
-and what these made, and their unused invitations and join tokens are deleted. Lists say by which token a thing was
-made. What was done with it stays: a person who came by an invitation, a machine that joined, a role that was given.
-
-A service account owns tokens and is no person. It belongs to one project, has a role there, and never signs in.
-
-A node's key opens what the node's own runs need: to send their files and checkpoints, and to answer for datasets that
-it was asked to inspect. A join token lets one machine in, once.
-
-## Routes
-
-`trainyard manage access_matrix` prints every route with every role, as the tests call them.
-"""
-
-
-def roles_document() -> str:
-    roles = "\n".join(f"- **{role.label}**: {words}." for role, words in MEANINGS.items())
-    clusters = "; ".join(
-        f"as {kind.label.lower()} they may {_listed(PERMISSIONS_ON_CLUSTERS[kind])}" for kind in ClusterRole.Kind
-    )
-    return f"{HEAD}\n{permissions_table()}\n{TAIL.format(roles=roles, clusters=clusters)}"
-
-
-def permissions_table() -> str:
-    columns = COLUMNS[:-1]  # the page says above the table that administrators may do all
-    lines = ["| permission | may | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
-    for permission in Permission:
-        marks = " | ".join("x" if caller in holders(permission) else "" for caller in columns)
-        lines.append(f"| `{permission}` | {permission.label} | {marks} |")
-    return "\n".join(line.replace("  |", " |") for line in lines)
-
-
-def _listed(permissions: frozenset[Permission]) -> str:
-    return " and ".join(f"`{one}`" for one in Permission if one in permissions)

@@ -108,21 +108,3 @@ WITHOUT_PEOPLE = {
     "runs.ErasedPerson": "a tombstone: a number and a keyed digest",
     "sessions.Session": "Django's rows of sessions; they end with runs.BrowserSession",
 }
-
-
-def documented() -> str:
-    """Return docs/data_map.md."""
-    lines = [
-        "# Where there are data of people",
-        "",
-        "Printed by `trainyard manage data_map`, from the lines that exports and erasures are made from.",
-        "",
-        "At an erasure a row is deleted, cleared (it stays and names nobody), or kept (shown under a pseudonym).",
-        "",
-        "| rows | by | what they hold | erasure | left out of exports |",
-        "|---|---|---|---|---|",
-    ]
-    for one in HOLDINGS:
-        hidden = ", ".join(f"`{name}`" for name in one.hidden)
-        lines.append(f"| `{one.model}` | `{one.lookup}` | {one.holds} | {one.on_erasure.name.lower()} | {hidden} |")
-    return "\n".join([*lines, ""])

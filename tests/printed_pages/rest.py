@@ -1,10 +1,14 @@
 """``python -m tests.printed_pages.rest`` prints the operations of the REST API, as docs/rest.md lists them."""
 
-import os
 import re
 from collections import defaultdict
 
-from trainyard.contract.base import JsonObject
+from tests.printed_pages import django_is_ready
+
+django_is_ready()
+
+from runs.api import api  # noqa: E402
+from trainyard.contract.base import JsonObject  # noqa: E402
 
 METHODS = ("get", "post", "put", "patch", "delete")
 PAGING = {"cursor", "limit"}  # the page explains them once
@@ -14,8 +18,6 @@ EXAMPLE = re.compile(r"\s*(Example: `.*`)$")
 
 def documented() -> str:
     """Return the operations of the OpenAPI document in Markdown: a heading for each resource, those of nodes last."""
-    from runs.api import api  # Django is ready by now
-
     document = api.get_openapi_schema(path_prefix="/api/v1/")
     sections: dict[str, list[str]] = defaultdict(list)
     explained: set[tuple[str, str]] = set()  # fields by section: a name is explained where it stands first
@@ -70,8 +72,4 @@ def _field(name: str, about: JsonObject) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    import django
-
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
-    django.setup()
     print(documented(), end="")

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
 
-from dashboard.rules import TOKENS_ALONE, Caller, outcome, roles_document
+from dashboard.rules import TOKENS_ALONE, Caller, outcome
 from dashboard.sockets.consumers import websocket_urlpatterns
 from runs.rights.access.operations import PUBLIC, Rule, RuleKind
 
@@ -26,12 +26,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--csv", action="store_true", help="comma-separated, for a spreadsheet")
-        parser.add_argument("--document", action="store_true", help="print docs/roles.md in place of the routes")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["document"]:
-            self.stdout.write(roles_document(), ending="")
-            return
         lines = matrix()
         if options["csv"]:
             csv.writer(self.stdout).writerows(lines)

@@ -9,7 +9,8 @@ from django.apps import apps
 from django.db.models import Field
 
 from runs.models import User
-from runs.privacy.data_map import HOLDINGS, NOT_OF_PEOPLE, WITHOUT_PEOPLE, documented
+from runs.privacy.data_map import HOLDINGS, NOT_OF_PEOPLE, WITHOUT_PEOPLE
+from tests.printed_pages.data_map import documented
 
 DOCS = Path(__file__).parents[3] / "docs"
 LOOKS_PERSONAL = re.compile(r"user|(?<!f)actor|person|email|author|address|agent|first_name|last_name|external_id|_by$")
@@ -42,4 +43,6 @@ def test_nothing_is_declared_that_is_not_there() -> None:
 
 
 def test_the_page_is_what_the_command_prints() -> None:
-    assert (DOCS / "data_map.md").read_text() == documented(), "put what `manage.py data_map` prints into it"
+    assert (DOCS / "data_map.md").read_text() == documented(), (
+        "put what `python -m tests.printed_pages.data_map` prints into it"
+    )

@@ -13,7 +13,6 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.rules import roles_document
 from runs import actions
 from runs.models import Cluster, ClusterRole, GroupRole, Membership, Project, Role, Run, Token, User
 from runs.rights import access
@@ -21,6 +20,7 @@ from runs.rights.access import Forbidden, NotFound, Permission, user_of_token
 from runs.rights.access.roles import visible_project_ids
 from runs.values.refused import Refused
 from tests.cast import Cast, make_user
+from tests.printed_pages.roles import documented
 
 P = Permission
 ROOT = Path(__file__).parents[4]
@@ -205,7 +205,7 @@ def test_a_group_may_run_on_a_cluster_that_its_projects_may_not_use(cast: Cast) 
 
 
 def test_the_document_of_roles_is_the_table() -> None:
-    assert (ROOT / "docs" / "roles.md").read_text() == roles_document()
+    assert (ROOT / "docs" / "roles.md").read_text() == documented()
 
 
 def test_the_ids_that_lists_are_filtered_by_are_those_of_the_projects_that_one_sees(cast: Cast) -> None:
