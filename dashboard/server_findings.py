@@ -30,8 +30,9 @@ def of_server() -> Iterator[Finding]:
     for sentence in state.sentences:
         yield Finding("server", False, sentence, f"Its logs are in {settings.HOME / 'logs'}, or in the journal.")
     if state.valkey:
-        skew_s = abs(time.time() - redis().time()[0])
-        yield Finding("clock", skew_s < MOST_SKEW_S or None, f"{skew_s:.0f} s beside Valkey's.")
+        seconds, microseconds = redis().time()
+        skew_s = abs(time.time() - seconds - microseconds / 1e6)
+        yield Finding("clock", skew_s < MOST_SKEW_S or None, f"{skew_s:.1f} s beside Valkey's.")
         yield Finding("Valkey", True, "It answers.")
     room = shutil.disk_usage(settings.HOME)
     advice = "" if (is_roomy := room.free > LEAST_FREE * room.total) else "Make room: at 0 nothing is stored."

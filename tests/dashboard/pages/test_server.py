@@ -35,7 +35,7 @@ def test_an_administrator_sees_what_is_well_and_what_is_not(
     assert "Control has not worked" in text and '<span class="audit-result is-red">failed</span>' in text
     assert "None was made of this home." in text and '<span class="audit-result is-amber">warning</span>' in text
     assert ">local, in contact</td>" in text and ">RUNNING</td>" in text and ">QUEUED</td>" not in text
-    assert '<td class="num">7</td>' in text
+    assert '<td class="num">7</td>' in text and "0.0 s beside Valkey" in text
     (tmp_path / "last_backup.json").write_text(json.dumps({"at": "2020-01-01T00:00:00+00:00", "file": "/srv/a.tar"}))
     fragment = as_user(administrator).get("/server/?fragment=state").content.decode()
     assert "/srv/a.tar is " in fragment and "<html" not in fragment
