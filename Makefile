@@ -131,7 +131,9 @@ check: ## format, lint, types, migrations, import rules, Django's own checks
 	$(BIN)/python -m dashboard.setup.javascript tsc -p tsconfig.all.json
 
 bench: ## measure against other trackers and against limits, into benchmarks/RESULTS.md (ARGS="name" for one)
-	@$(SETUP) --for bench -- $(BIN)/python -m benchmarks $(ARGS)
+	@$(PYTHON) -m dashboard.setup --for check
+	@$(BIN)/python -m benchmarks.trackers
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 release: ## build the source distribution and the wheel of this version into dist/
 	@$(PYTHON) -m dashboard.setup

@@ -18,7 +18,7 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 ASSETS = "dashboard/assets"  # as dashboard/home.py names it
-FOLDERS = ("templates", "static", "examples")
+FOLDERS = ("templates", "static", "examples", "docs")
 ICONS = "@tabler/icons/icons/outline"
 
 
@@ -32,7 +32,7 @@ class BuildWithAssets(build_py):
 def collect(target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*", "*.jpg"))
     with tempfile.TemporaryDirectory() as folder:
         modules = ROOT / "node_modules"
         if not all((modules / file).is_file() for file in third_party()):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import psutil
 
-from dashboard.setup.machine import find_chromium
+from tests.machine import find_chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page

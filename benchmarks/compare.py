@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.table import scaled
-from dashboard.setup.packages import PEERS_PYTHON
+from benchmarks.trackers import PYTHON as PEERS_PYTHON
 
 ROOT = Path(__file__).resolve().parents[1]
 TITLES = {"trackio": "Trackio", "tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "W&B offline"}

@@ -36,7 +36,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from dashboard import postgres
-from dashboard.home import RESTORE_MARKER, home_path
+from dashboard.home import LAST_BACKUP, RESTORE_MARKER, home_path
 from dashboard.up.checks import CannotStart, read_secrets
 from trainyard.at_rest.chunks import CHUNK_BYTES, DecryptedFile, Encryptor
 from trainyard.at_rest.keyring import KEY_BYTES, Keyring
@@ -144,7 +144,6 @@ def _from_exchange(ours: X25519PrivateKey, theirs: X25519PublicKey, of_file: byt
 PRODUCT, METRICS, POSTGRESQL = "trainyard.sqlite3", "metrics.sqlite3", "postgresql.dump"
 ERASURES = "erasures.jsonl"
 END = "backup.json"  # the last member
-LAST = "last_backup.json"  # in the home: when, and where to
 NOBODY = Opener()
 # A checkpoint that is deleted meanwhile is incomplete; its checksums show that.
 FOLDERS = ("runs", "bundles", "checkpoints", "tls")
@@ -208,7 +207,7 @@ def back_up(home: Path, target: Path, opener: Opener = NOBODY) -> int:
     finally:
         beside.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # the backup is there; a full disk of the home takes nothing from it
-        write_private(home / LAST, json.dumps({"at": now, "file": str(target.resolve()), "bytes": size}))
+        write_private(home / LAST_BACKUP, json.dumps({"at": now, "file": str(target.resolve()), "bytes": size}))
     return size
 
 

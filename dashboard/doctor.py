@@ -4,25 +4,21 @@ cluster can run what is launched on it, or whether the server itself is well; an
 import argparse
 import json
 import os
-import shutil
 import socket
 import ssl
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
-from dashboard.backup import LAST, PRODUCT
-from dashboard.home import home_path, secret_key
+from dashboard.backup import PRODUCT
+from dashboard.home import home_path
 from dashboard.up import database
 from dashboard.up.checks import CannotStart
 
 CONNECT_S = 5.0
-MOST_DAYS, LEAST_FREE, MOST_SKEW_S = 7, 0.05, 2.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -61,40 +57,25 @@ def examine_server(*, as_json: bool) -> int:
 
 
 def server_findings() -> Iterator[Any]:
+    from dashboard import server_findings as known
     from runs.engines.findings import Finding
-    from runs.presenting import server_state
-    from runs.rights.secrets.store import what_does_not_open
-    from runs.serving.transport import redis
 
     home = home_path()
     try:
         behind = database.open_database(only_look=True)
         advice = "Run `trainyard migrate`." * bool(behind)
         yield Finding("database", not behind, f"It answers, and {behind} migrations are missing.", advice)
-        secrets = "" if behind else what_does_not_open()
-        yield Finding("secrets", not secrets, secrets or "The keys open what is stored.")
+        if not behind:
+            yield known.of_secrets()
     except CannotStart as error:
         yield Finding("database", False, str(error))
-    state = server_state.look(asks_database=False)
-    for sentence in state.sentences:
-        yield Finding("server", False, sentence, f"Its logs are in {home / 'logs'}, or in the journal.")
-    if state.valkey:
-        skew_s = abs(time.time() - redis().time()[0])
-        yield Finding("clock", skew_s < MOST_SKEW_S or None, f"{skew_s:.0f} s beside Valkey's.")
-        yield Finding("Valkey", True, "It answers.")
-    room = shutil.disk_usage(home)
-    advice = "" if (is_roomy := room.free > LEAST_FREE * room.total) else "Make room: at 0 nothing is stored."
-    yield Finding("disk", is_roomy or None, f"{room.free / 1e9:,.1f} of {room.total / 1e9:,.1f} GB are free.", advice)
+    yield from known.of_server()
     yield Finding("sandbox", True, database.isolation(home))
-    try:
-        last = json.loads((home / LAST).read_text())
-        days = (datetime.now(UTC) - datetime.fromisoformat(last["at"])).days
-        yield Finding("backup", days <= MOST_DAYS or None, f"{last['file']} is {days} days old.")
-    except (OSError, ValueError):
-        yield Finding("backup", None, "None was made of this home.", "`trainyard backup FOLDER` makes one.")
+    yield from known.of_mail()
     if os.environ.get("DATABASE_URL") and (home / PRODUCT).exists():
         yield Finding("settings", None, f"{home / PRODUCT} is there, and not used.", "DATABASE_URL goes first.")
-    if os.environ.get("SECRET_KEY", kept := secret_key(home)) != kept:
+    given, of_home = os.environ.get("SECRET_KEY"), home / "secret_key"
+    if given and of_home.exists() and of_home.read_text() != given:
         yield Finding("settings", None, "SECRET_KEY is not the one in the home.", "Remove the one that is not used.")
 
 

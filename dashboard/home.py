@@ -112,6 +112,7 @@ def make_private(folder: Path) -> None:
 
 
 # In a home that was unpacked from a backup, until the people who were erased since then are erased in it, too.
+LAST_BACKUP = "last_backup.json"  # when, and where to
 RESTORE_MARKER = "from_backup.json"
 
 

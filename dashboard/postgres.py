@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import Any
 
-from dashboard.setup.machine import find_postgres_folder
+from dashboard.setup.postgres import find_postgres_folder
 from dashboard.up.checks import CannotStart
 
 TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"

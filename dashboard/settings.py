@@ -27,7 +27,7 @@ PORT = int(os.environ.get("PORT", "8000"))
 IS_TLS_SERVED = serves_tls(HOME)  # by ourselves, with the certificates of TLS_FOLDER
 TLS_FOLDER = tls_folder(HOME)
 # Set it behind a proxy that ends TLS.
-PUBLIC_URL = os.environ.get("PUBLIC_URL", hosts.url(HOST, PORT, is_tls=IS_TLS_SERVED)).rstrip("/")
+PUBLIC_URL = hosts.public_url(os.environ.get("PUBLIC_URL") or hosts.url(HOST, PORT, is_tls=IS_TLS_SERVED))
 IS_TLS = PUBLIC_URL.startswith("https://")
 # Whom nodes trust where a proxy in front of us shows another certificate than ours.
 PROXY_AUTHORITIES = hosts.proxy_authorities(os.environ.get("TRAINYARD_CA", ""), PUBLIC_URL)
@@ -108,11 +108,12 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
-# Cookies do not see ports: two Trainyards on one machine would sign each other out under one name.
-SESSION_COOKIE_NAME = f"trainyard-session-{PORT}"
+# Cookies do not see ports: two Trainyards on one machine would sign each other out under one name. The port is the one
+# that people see: webs behind one address have ports of their own.
+SESSION_COOKIE_NAME = f"trainyard-session-{hosts.port_of(PUBLIC_URL)}"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_TLS
-CSRF_COOKIE_NAME = f"trainyard-csrf-{PORT}"
+CSRF_COOKIE_NAME = f"trainyard-csrf-{hosts.port_of(PUBLIC_URL)}"
 CSRF_FAILURE_VIEW = "dashboard.pages.errors.stale_form"
 CSRF_COOKIE_HTTPONLY = True  # our scripts take the token from the page
 

@@ -66,13 +66,13 @@ from django.db.models.signals import post_migrate  # noqa: E402
 from playwright.sync_api import Browser, sync_playwright  # noqa: E402
 
 import dashboard.http.signed_in  # noqa: E402, F401  # it records sign-ins by a signal: a server has it before the first one
-from dashboard.setup.machine import find_chromium  # noqa: E402
 from runs.models import Run  # noqa: E402
 from runs.rights.audit import recording  # noqa: E402
 from runs.serving.password_hashing import Hasher  # noqa: E402
 from tests import cast as cast_module  # noqa: E402
 from tests import migrated  # noqa: E402
 from tests.cast import Cast, make_cast  # noqa: E402
+from tests.machine import find_chromium  # noqa: E402
 from tests.parts import SHARING  # noqa: E402
 from tests.servers import Valkey, short_folder  # noqa: E402
 from tests.up_process import ROOT, Up, new_home  # noqa: E402

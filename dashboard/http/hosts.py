@@ -22,6 +22,27 @@ def url(host: str, port: int, *, is_tls: bool = False) -> str:
     return f"{'https' if is_tls else 'http'}://{bracketed(host)}:{port}"
 
 
+def public_url(given: str) -> str:
+    """Return the address that people type, without a slash behind it. Raises ValueError where it has more than a name
+    and a port."""
+    try:
+        parts = urlsplit(given.rstrip("/"))
+        is_whole = port_of(given) is not None and parts == parts._replace(path="", query="", fragment="")
+        if parts.scheme in ("http", "https") and parts.hostname and is_whole and "@" not in parts.netloc:
+            return parts.geturl()
+    except ValueError:  # of a port that is no number, and the like
+        pass
+    raise ValueError(
+        f"PUBLIC_URL is {given!r}; it is http:// or https://, a name and a port where there is one, such as "
+        "https://trainyard.example.org. The site has a name of its own: it is not served below a path."
+    )
+
+
+def port_of(public_url: str) -> int:
+    parts = urlsplit(public_url)
+    return (443 if parts.scheme == "https" else 80) if parts.port is None else parts.port
+
+
 def valkey_url(public_url: str, port: str) -> str:
     """Return the address with TLS at which nodes on other machines reach the embedded Valkey."""
     return f"rediss://{bracketed(urlsplit(public_url).hostname or '')}:{port or VALKEY_TLS_PORT}/0"

@@ -6,6 +6,7 @@ import re
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 
+from dashboard.pages.docs import listed
 from dashboard.pages.shared.badges import badge, run_badge
 from dashboard.pages.shared.frame import entries, me_links, page
 from runs.models.indexes import first_rows
@@ -37,6 +38,7 @@ def _pages(request: HttpRequest, words: str) -> list[dict[str, str]]:
     pages = {link.label: link.url for link in entries("")}
     pages |= {link["label"]: reverse(link["url_name"]) for link in me_links(request)}
     pages |= {label: reverse(name) for label, name in MORE_PAGES.items()}
+    pages |= {f"Docs: {one['title']}": one["url"] for _, part in listed() for one in part} if words else {}
     like = [re.compile(".*".join(map(re.escape, word)), re.IGNORECASE) for word in words.split()]
     return [
         {"label": label, "kind": "page", "url": url}

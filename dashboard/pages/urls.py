@@ -5,7 +5,7 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from dashboard.pages import audit, jobs, node, usage
+from dashboard.pages import audit, docs, jobs, node, server, usage
 from dashboard.pages import palette as jump
 from dashboard.pages.account import provider, security, sign_in
 from dashboard.pages.account import views as account
@@ -43,6 +43,8 @@ urlpatterns = [
     route("", home.home, "home"),
     route("mlflow/", home.mlflow_link, "mlflow-link"),
     route("launch-example/", home.launch_example, "launch-example"),
+    route("docs/", docs.document, "docs"),
+    route("docs/<path:name>", docs.document, "document"),
     route("jump/", jump.jump, "jump"),
     route("sign-in/", sign_in.sign_in, "sign-in"),
     route("sign-in/second/", sign_in.second_step, "second-factor-step"),
@@ -130,6 +132,7 @@ urlpatterns = [
     route("audit/", audit.audit, "audit"),
     route("audit/verify/", audit.verify, "verify-audit"),
     route("usage/", usage.usage, "usage"),
+    route("server/", server.server, "server"),
     route("compliance/", audit.compliance, "compliance"),
     route("account/", account.account, "account"),
     route("account/notices/", notices.own_rules, "own-notices"),

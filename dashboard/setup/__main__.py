@@ -1,4 +1,4 @@
-"""`python3 -m dashboard.setup [--for KIND] [-- COMMAND ...]`: set up for run, check, tests, bench, ray or lock, then
+"""`python3 -m dashboard.setup [--for KIND] [-- COMMAND ...]`: set up for run, check, tests, ray or lock, then
 become the command."""
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from . import machine, node, packages
+from . import node, packages
 from .python import continue_on_supported_python, make_venv
 from .steps import ROOT, VENV, VENV_PYTHON, SetupError, last_lines, say, step, stop_children
 
 STAMP = VENV / "setup.json"  # so that set-up is over in a blink when nothing changed
-KINDS = ("run", "check", "tests")  # each holds what the ones before it hold; `bench` is `run` and the peers beside it
+KINDS = ("run", "check", "tests")  # each holds what the ones before it hold
 
 
 def main(arguments: list[str]) -> int:
@@ -53,7 +53,7 @@ def split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def parse(arguments: list[str]) -> str:
     parser = argparse.ArgumentParser(prog="python3 -m dashboard.setup", description="Make this machine ready.")
-    parser.add_argument("--for", dest="kind", choices=[*KINDS, "bench", "ray", "lock"], default="run")
+    parser.add_argument("--for", dest="kind", choices=[*KINDS, "ray", "lock"], default="run")
     return str(parser.parse_args(arguments).kind)
 
 
@@ -63,9 +63,6 @@ def set_up(kind: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if kind == "lock":
             make_locks()
-        elif kind == "bench":
-            set_up_kind("check")  # with uPlot, which charts are compared with
-            packages.ensure_peers()
         elif kind == "ray":
             set_up_kind("tests")
             packages.ensure_ray()
@@ -125,6 +122,8 @@ def install(kind: str) -> None:
     packages.install_project(installer)
     styles.result()
     if kind == "tests":
+        from tests import machine  # the tests' own, of a checkout
+
         machine.ensure_test_programs()
 
 

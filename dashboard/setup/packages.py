@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from .python import pip_command
-from .steps import ROOT, VENV, VENV_PYTHON, SetupError, last_lines, run, say, step
+from .steps import ROOT, VENV, VENV_PYTHON, SetupError, run, step
 
 TORCH = "torch==2.13.0"
 EXTRAS = ("server", "node", "data")
@@ -211,43 +209,3 @@ def environment_of(settings: dict[str, str]) -> dict[str, str]:
     patience = str(max(30, int(float(seconds)))) if seconds else ""
     changes = {"SSL_CERT_FILE": settings.get("cert"), "ALL_PROXY": settings.get("proxy"), "UV_HTTP_TIMEOUT": patience}
     return {name: value for name, value in changes.items() if value}
-
-
-# The trackers that `make bench` compares with, in an environment of their own: nothing of ours may import them.
-
-PEERS = ("trackio", "tensorboard", "mlflow", "wandb", "ray[tune]")
-PEERS_FOLDER = ROOT / ".venv-peers"
-PEERS_PYTHON = PEERS_FOLDER / "bin" / "python"
-PEERS_LOCK = LOCKS / "peers.lock"
-PEERS_STAMP = PEERS_FOLDER / "setup.txt"
-
-
-def ensure_peers() -> None:
-    """Install the peers, once. One that cannot be installed is named and left out: the benchmarks report it too."""
-    wanted = hashlib.sha256(PEERS_LOCK.read_bytes() + sys.version.encode() + str(ROOT).encode()).hexdigest()
-    if PEERS_PYTHON.exists() and PEERS_STAMP.exists() and PEERS_STAMP.read_text() == wanted:
-        return
-    with step("Trackers to compare with") as notes:
-        run([sys.executable, "-m", "venv", "--without-pip", "--clear", PEERS_FOLDER], f"Could not make {PEERS_FOLDER}.")
-        installer = Installer(PEERS_PYTHON)
-        try:
-            installer.install([*PINNED, PEERS_LOCK], "The trackers could not be installed together.")
-            missing = []
-        except SetupError:
-            missing = one_by_one(installer)
-        notes.append("by " + installer.name)
-    if missing:
-        return  # and no stamp: the next time may be luckier
-    PEERS_STAMP.write_text(wanted)
-
-
-def one_by_one(installer: Installer) -> list[str]:
-    """Install each of them with what it needs, in the locked versions. Returns those that could not be."""
-    missing = []
-    for name in PEERS:
-        try:
-            installer.install(["-c", PEERS_LOCK, name], f"{name} could not be installed.")
-        except SetupError as error:
-            missing.append(name)
-            say(f"  {error.sentence} It is not compared with.\n{last_lines(error.output, 3)}")
-    return missing

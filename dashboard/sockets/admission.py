@@ -30,6 +30,7 @@ from runs.rights.access import (
     sights,
     why_not_enter,
 )
+from runs.serving import open_sockets
 
 log = structlog.get_logger(__name__)
 
@@ -125,6 +126,7 @@ class Admission:
 
     async def _check_everybody(self) -> None:
         while True:
+            await asyncio.to_thread(open_sockets.write, len(self._admitted))
             await asyncio.sleep(EVERY_S)
             everybody = list(self._admitted)
             for start in range(0, len(everybody), BATCH):

@@ -52,7 +52,8 @@ def version_of(program: str) -> str:
 
 
 def refuse_old_server(url: str) -> None:
-    """Raise NoValkey where the server at ``url`` is too old. One that does not answer is waited for by who needs it."""
+    """Raise NoValkey where the server at ``url`` is too old, or refuses the password. One that does not answer is
+    waited for by who needs it."""
     import redis
 
     try:
@@ -60,6 +61,8 @@ def refuse_old_server(url: str) -> None:
             version = str(client.info("server")["redis_version"])  # Valkey says there which Redis it stands for
     except ValueError as error:
         raise NoValkey(f"REDIS_URL is no address of a Valkey: {error}") from error
+    except redis.AuthenticationError as error:
+        raise NoValkey(f"Valkey lets nobody in with the user and password of REDIS_URL: {error}") from error
     except (redis.RedisError, OSError) as error:
         print(f"Valkey does not answer: {error}. It is waited for.", file=sys.stderr, flush=True)
         return

@@ -19,7 +19,7 @@ from redis import RedisError
 from runs.models import HeldSlot, Run
 from runs.presenting import server_state
 from runs.rights.access import Someone, nodes_of, visible_clusters, visible_runs
-from runs.serving import transport
+from runs.serving import open_sockets, transport
 from runs.values.status import FINAL, Status, Wanted
 from trainyard.contract.seals import stream_key
 
@@ -47,6 +47,7 @@ class Exposition:
             entries, lags = _backlog(self._now.timestamp())
             yield _by("stream_entries", "Sent by nodes, and not stored yet", ("shard",), entries)
             yield _by("ingest_lag_seconds", "Age of the oldest of those", ("shard",), lags)
+            yield _one("sockets", "Open pages, of all webs", open_sockets.total())
         yield from self._clusters()
         runs = visible_runs(self._user).exclude(status__in=FINAL).order_by().values_list("status")
         counts = dict.fromkeys((one.value for one in Status if one not in FINAL), 0) | dict(runs.annotate(Count("pk")))

@@ -109,7 +109,7 @@ def test_a_check_finds_what_was_cut_off_or_changed_and_names_a_key_that_is_elsew
     (tmp_path / "home").mkdir()
     home, target = make_home(tmp_path / "home"), tmp_path / "all.tar"
     backup.back_up(home, target)
-    assert json.loads((home / backup.LAST).read_text())["file"] == str(target)
+    assert json.loads((home / backup.LAST_BACKUP).read_text())["file"] == str(target)
     assert "is whole: 7 files, the database (SQLite) opens." in restore.check(target)
     data = target.read_bytes()
     at = data.index(b"weights")
@@ -147,7 +147,7 @@ def test_a_disk_that_is_full_leaves_no_half_of_one(
             assert backup.main([str(small / name)]) == 1
         assert capsys.readouterr().err.count("No backup was made: [Errno 28] No space left on device") == 2
         assert [(one.name, one.read_bytes()) for one in small.iterdir()] == [("before.tar", b"an older one")]
-    assert not (home / backup.LAST).exists() and not list(home.glob(".backup-*"))
+    assert not (home / backup.LAST_BACKUP).exists() and not list(home.glob(".backup-*"))
 
 
 def test_it_is_taken_of_a_running_trainyard(running_trainyard: Up, tmp_path: Path) -> None:

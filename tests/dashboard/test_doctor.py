@@ -26,6 +26,15 @@ def test_a_server_that_runs_is_well(running_trainyard: Up) -> None:
 
 
 @pytest.mark.extended
+def test_a_key_of_the_settings_is_no_contradiction_and_none_is_made_beside_it(tmp_path: Path) -> None:
+    home = new_home(tmp_path)
+    (home / "secret_key").unlink(missing_ok=True)
+    _, words = said(home, "", "-m", "dashboard.doctor", "--server", SECRET_KEY="k" * 50)
+    assert "ok      database" in words and "SECRET_KEY" not in words, words
+    assert not (home / "secret_key").exists()
+
+
+@pytest.mark.extended
 def test_what_is_broken_fails_with_what_to_do(tmp_path: Path) -> None:
     home = new_home(tmp_path)
     code, words = said(home, "", "-m", "dashboard.doctor", "--server")
@@ -36,6 +45,8 @@ def test_what_is_broken_fails_with_what_to_do(tmp_path: Path) -> None:
     code, words = said(home, "", "-m", "dashboard.doctor", "--server", SECRET_KEY="another")
     assert f"ok      backup      {tmp_path / 'all.tar'} is 0 days old." in words
     assert "warning settings    SECRET_KEY is not the one in the home." in words
+    code, words = said(home, "", "-m", "dashboard.doctor", "--server", EMAIL_HOST="127.0.0.1", EMAIL_PORT="1")
+    assert code == 1 and "FAILED  mail        127.0.0.1:1 takes none: " in words, words
     for file in home.glob("*.sqlite3*"):
         file.unlink()
     shutil.rmtree(home / "static", ignore_errors=True)

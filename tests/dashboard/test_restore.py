@@ -14,6 +14,7 @@ import pytest
 from dashboard import restore
 from dashboard.home import RESTORE_MARKER
 from dashboard.up.checks import CannotStart, refuse_unfinished_restore
+from tests.disks import disk_of_1_mb
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKE = """
@@ -57,6 +58,46 @@ def test_a_home_that_came_from_a_backup_is_not_served_before_the_list_was_applie
         refuse_unfinished_restore(home)
     (home / RESTORE_MARKER).unlink()
     refuse_unfinished_restore(home)
+
+
+def test_a_file_with_two_names_has_both(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("weights")
+    (tmp_path / "one").chmod(0o750)
+    (tmp_path / "other").hardlink_to(tmp_path / "one")
+    with tarfile.open(tmp_path / "all.tar", "w") as archive:
+        for name in ("one", "other"):
+            archive.add(tmp_path / name, arcname=f"runs/{name}")
+    restore.unpack(tmp_path / "all.tar", tmp_path / "home")
+    one, other = (tmp_path / "home" / "runs" / name for name in ("one", "other"))
+    assert one.read_text() == "weights" and one.samefile(other)
+    assert (one.stat().st_mode, int(one.stat().st_mtime)) == (0o100750, int((tmp_path / "one").stat().st_mtime))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "target"),
+    [("../out", tarfile.REGTYPE, ""), ("/tmp/out", tarfile.REGTYPE, ""), ("runs/../../out", tarfile.REGTYPE, ""),
+     ("in", tarfile.SYMTYPE, "/etc"), ("in", tarfile.LNKTYPE, "/etc/passwd"), ("in", tarfile.LNKTYPE, "../out"),
+     ("in", tarfile.FIFOTYPE, ""), ("in", tarfile.CHRTYPE, "")],
+)  # fmt: skip
+def test_what_is_no_file_of_a_home_is_refused(tmp_path: Path, name: str, kind: bytes, target: str) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    with tarfile.open(tmp_path / "all.tar", "w") as archive:
+        archive.addfile(member)
+    with pytest.raises(CannotStart, match="which is no file of a home"):
+        restore.unpack(tmp_path / "all.tar", tmp_path / "home")
+    assert list((tmp_path / "home").iterdir()) == [] and not (tmp_path / "out").exists()
+
+
+@pytest.mark.extended
+def test_a_disk_that_is_full_is_said_with_what_to_do(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(2_000_000)
+    with tarfile.open(tmp_path / "all.tar", "w") as archive:
+        archive.add(tmp_path / "large", arcname="runs/large")
+    words = rf"No space left on device\. Empty {tmp_path}/small/home before you try again\."
+    with disk_of_1_mb(tmp_path / "small") as small, pytest.raises(CannotStart, match=words):
+        restore.unpack(tmp_path / "all.tar", small / "home")
 
 
 def test_only_an_empty_folder_is_filled(tmp_path: Path) -> None:

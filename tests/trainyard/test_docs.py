@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.printed_pages.spec import products, tables
 from trainyard.cli.parser import build_parser
 from trainyard.cli.programs import PROGRAMS
 from trainyard.spec import parse_spec
-from trainyard.spec.__main__ import products, tables
 from trainyard.spec.document import load_spec_file, parse_document
 from trainyard.spec.sections.restarts import DEFAULT_ACTIONS
 from trainyard.spec.sweeps import parse_sweep, space_problems

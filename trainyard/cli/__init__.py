@@ -25,7 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words and words[0] in programs.PROGRAMS:
         return programs.become(words[0], words[1:])
     words, command = split_command(words)
-    arguments = build_parser().parse_args(with_start(words), argparse.Namespace(words=command))
+    parser = build_parser()
+    if "_ARGCOMPLETE" in os.environ:
+        from trainyard.cli.completing import complete  # no other command waits for its import
+
+        complete(parser)
+    arguments = parser.parse_args(with_start(words), argparse.Namespace(words=command))
     screen = Screen()
     try:
         if getattr(arguments, "is_local", False):  # it needs no server

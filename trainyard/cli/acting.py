@@ -1,6 +1,7 @@
 """Commands that have the server do something."""
 
 import argparse
+import sys
 import time
 
 from trainyard.cli.screen import LAMP_STYLES, Screen
@@ -10,34 +11,42 @@ from trainyard.formats.words import counted
 from trainyard.rest import answers
 from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError
+from trainyard.spec import Problem, SpecError
 
-RUN_VERBS = {
-    "stop": "stop a run: its ranks save and end; asked again, they are killed",
-    "pause": "save a run's state and free its slots until it is resumed",
-    "resume": "queue a paused run at its old place in line; it goes on from its checkpoint",
-    "archive": "hide an ended run from the lists",
-}
 POLL_S = 0.5  # while nodes are checked
 LIMIT_S = 120.0
 COLOURS = {"ok": "green", "warn": "amber", "fail": "red"}
-NODE_VERBS = {"drain": "give a node no new runs; elastic ones leave it", "enable": "give a drained node new runs again"}
-
-
-def act_on_run(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    _said(client.act(arguments.id, arguments.command), screen)
 
 
 def _said(run: run_answers.Run, screen: Screen) -> None:
     screen.say(f"{run['name']} is {run['status']}. {run['reason']['sentence']}".strip())
 
 
+def tag(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    tags, place = client.run_document(arguments.id)["tags"], f"runs/{quoted(arguments.id)}"
+    for change in arguments.changes:
+        sign, name = change[:1], change[1:]
+        if sign not in ("+", "-") or name.strip("-") == "":
+            raise SpecError([Problem("", f"tag takes +NAME or -NAME, not {change!r}")])
+        tags = [one for one in tags if one != name] + [name] * (sign == "+")
+    if arguments.changes:
+        tags = client.call("PATCH", place, run_answers.RunDocument, json={"tags": tags})["tags"]
+    for one in tags:
+        screen.line(one)
+
+
+def notes(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
+    if arguments.text is None:
+        for line in client.run_document(arguments.id)["notes"].splitlines():
+            screen.line(line)
+        return
+    written = {"notes": sys.stdin.read() if arguments.text == "-" else arguments.text}
+    client.call("PATCH", f"runs/{quoted(arguments.id)}", answers.Empty, json=written)
+    screen.say("The notes are kept." if written["notes"] else "The notes are gone.")
+
+
 def resize(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     _said(client.act(arguments.id, "resize", nodes=arguments.nodes), screen)
-
-
-def move(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    run = client.act(arguments.id, "move", project=arguments.project)
-    screen.say(f"{run['name']} is in project {run['project']}.")
 
 
 def trace(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
@@ -50,29 +59,11 @@ def trace(client: Client, arguments: argparse.Namespace, screen: Screen) -> None
         screen.line(f"traces/step-{first}.rank-{rank}.json.gz")
 
 
-def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    client.call("DELETE", f"runs/{quoted(arguments.id)}", answers.Empty)
-    screen.say(f"{arguments.id} is deleted.")
-
-
-def act_on_node(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    named = [node["id"] for node in client.nodes() if arguments.node in (node["name"], node["id"])]
-    if not named:
-        raise ApiError(404, f"there is no node {arguments.node}", [])
-    client.call("POST", f"nodes/{quoted(named[0])}/{arguments.command}", machine_answers.Node, json={})
-    screen.say(f"{arguments.node} {'takes no new runs' if arguments.command == 'drain' else 'takes runs again'}.")
-
-
 def create_token(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     made = client.create_token(arguments.name, arguments.expires)
     ends = f" It ends at {made['expires_at']}." if made.get("expires_at") else ""
     screen.say(f"This is shown once; whoever has it acts as you.{ends}")
     screen.line(made["token"])
-
-
-def exclude_node(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    run = client.act(arguments.id, "exclude-node", node=arguments.node)
-    screen.say(f"{run['name']} goes on without {arguments.node}. {run['reason']['sentence']}".strip())
 
 
 def rewind(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:

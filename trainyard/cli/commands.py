@@ -17,9 +17,11 @@ def command(commands: Any, name: str, run: Command, sentence: str, *takes: Takes
 
 
 def group(commands: Any, name: str, sentence: str, metavar: str = "COMMAND") -> Any:
-    """Return to what the commands of a group are added."""
-    made = commands.add_parser(name, help=sentence, description=_about(sentence))
-    return made.add_subparsers(dest=f"{name}_command", required=True, metavar=metavar)
+    """Return to what the commands of a group are added, which may be there already."""
+    if name not in commands.choices:
+        made = commands.add_parser(name, help=sentence, description=_about(sentence))
+        made.verbs = made.add_subparsers(dest=f"{name}_command", required=True, metavar=metavar)
+    return commands.choices[name].verbs
 
 
 def _about(sentence: str) -> str:

@@ -1,4 +1,4 @@
-"""The commands ``datasets`` and ``dataset``: data that a project trains on by name."""
+"""The commands ``dataset``: data that a project trains on by name."""
 
 import argparse
 import time
@@ -13,13 +13,6 @@ from trainyard.rest.connection import ApiError, given
 SOURCES = ("text", "jsonl", "npz", "csv", "parquet", "images")
 POLL_S = 0.5
 MAX_SHOWN = 30  # columns and classes on the terminal; --json has all
-
-
-def datasets(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    found = list(client.datasets(project=arguments.project))
-    titles = ("name", "source", "state", "rows", "size", "project", "cluster", "checked", "id")
-    nothing = "No datasets. Name one with `trainyard dataset add NAME --source csv --location /data/rows.csv`."
-    screen.listing(found, titles, _row, nothing, is_json=arguments.json)
 
 
 def add(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -66,7 +59,7 @@ def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> Non
 
 def _find(client: Client, arguments: argparse.Namespace) -> answers.DatasetWithFacts:
     """Return the dataset of that name, or id, in the project. Raises ApiError."""
-    named = list(client.datasets(project=arguments.project, name=arguments.name))
+    named = list(client.pages("datasets", data_answers.Dataset, project=arguments.project, name=arguments.name))
     if len(named) > 1:
         projects = ", ".join(one["project"] for one in named)
         raise ApiError(404, f"{arguments.name} is in several projects ({projects}): say --project", [])
@@ -94,11 +87,6 @@ def _state(one: data_answers.Dataset) -> str:
 
 def _rows(one: data_answers.Dataset) -> str:
     return "" if one["num_rows"] is None else f"{one['num_rows']:,}"
-
-
-def _row(one: data_answers.Dataset) -> tuple[object, ...]:
-    about = one["project"], one["cluster"], ago(one["checked_at"]), one["id"]
-    return one["name"], one["source"], one["state"], _rows(one), size(one["size_bytes"]), *about
 
 
 def _column(one: ColumnFacts) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from trainyard.cli import acting, beside, datasets, files, following, importing,
 from trainyard.cli.commands import command, group, speaks_json, takes_overrides
 from trainyard.cli.pipelines import ci
 from trainyard.cli.security import add_security
+from trainyard.cli.verbs import add_verbs
 
 LEVELS = ("error", "warning", "info", "debug", "none")
 
@@ -29,6 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_datasets(commands)
     sweeping.add_sweeps(commands)
     _add_acting(commands)
+    add_verbs(commands)
     return parser
 
 
@@ -77,6 +79,9 @@ def _add_other_tools(commands: Any) -> None:
     shadow.set_defaults(is_local=True)
     shadow.add_argument("--only", action="store_true", help="the other tools send and write nothing themselves")
     shadow.add_argument("--project", help="whose run it becomes (default: default)")
+    script = command(commands, "completion", programs.completion, "print what a shell reads to complete our commands")
+    script.set_defaults(is_local=True)
+    script.add_argument("shell", choices=["bash", "zsh", "fish"])
     tools = group(commands, "export", "runs for other tools", "TOOL")
     sentence = "write runs as TensorBoard's event files"
     files = command(tools, "tensorboard", importing.export_tensorboard, sentence, speaks_json)
@@ -107,8 +112,6 @@ def _add_reading(commands: Any) -> None:
     numbers = command(commands, "metrics", following.metrics, sentence, _takes_run, speaks_json)
     numbers.add_argument("name", nargs="?", metavar="NAME", help="the metric whose points to print")
     numbers.add_argument("--csv", action="store_true", help="every point as CSV; without NAME, of all metrics")
-    sentence = "list what a run can be gone on from"
-    command(commands, "checkpoints", reading.checkpoints, sentence, _takes_run, speaks_json)
     sentence = "list what a run left in its output folder"
     left = command(commands, "files", files.files, sentence, _takes_run, speaks_json)
     left.add_argument("--send", action="store_true", help="have nodes send what waits in their working folders")
@@ -116,15 +119,9 @@ def _add_reading(commands: Any) -> None:
     bring = command(commands, "download", files.download, sentence, _takes_run)
     bring.add_argument("paths", nargs="*", metavar="PATH", help="a file, a folder, or a pattern; all without one")
     bring.add_argument("--to", metavar="DIR", help="where they go (default: a folder called as the run's id)")
-    command(commands, "clusters", reading.clusters, "list clusters", speaks_json)
-    nodes = command(commands, "nodes", reading.nodes, "list nodes", speaks_json)
-    nodes.add_argument("--cluster", help="only nodes of this cluster")
 
 
 def _add_datasets(commands: Any) -> None:
-    sentence = "list the data that projects train on by name"
-    listed = command(commands, "datasets", datasets.datasets, sentence, speaks_json)
-    listed.add_argument("--project", help="only those of this project")
     verbs = group(commands, "dataset", "data by name")
     add = command(verbs, "add", datasets.add, "name data, have a node look at it, and print its id")
     add.add_argument("name", metavar="NAME", help="what specs call it: letters, digits, - and _")
@@ -149,12 +146,12 @@ def _add_datasets(commands: Any) -> None:
 
 
 def _add_acting(commands: Any) -> None:
-    for verb, sentence in acting.RUN_VERBS.items():
-        command(commands, verb, acting.act_on_run, sentence, _takes_run)
+    tag = command(commands, "tag", acting.tag, "print a run's tags, or change them: tag ID +NAME -NAME", _takes_run)
+    tag.add_argument("changes", nargs=argparse.REMAINDER, metavar="+NAME|-NAME", help="add or remove a tag")
+    notes = command(commands, "notes", acting.notes, "print a run's notes, or set them", _takes_run)
+    notes.add_argument("text", nargs="?", metavar="TEXT", help="the notes from now on; - reads the standard input")
     resize = command(commands, "resize", acting.resize, "change the number of nodes of an elastic run", _takes_run)
     resize.add_argument("nodes", type=_nodes, metavar="NODES", help="how many from now on, or auto")
-    move = command(commands, "move", acting.move, "put an ended run into another project", _takes_run)
-    move.add_argument("project", metavar="PROJECT")
     one = command(commands, "trace", acting.trace, "trace the next steps of a run that trains", _takes_run)
     one.add_argument("--steps", type=_positive, default=3, metavar="N", help="how many steps (default: 3)")
     one.add_argument("--rank", type=_not_negative, action="append", metavar="N", help="only this rank; may be repeated")
@@ -167,13 +164,6 @@ def _add_acting(commands: Any) -> None:
         metavar="FIRST:LAST",
         help="leave out the batches of these steps, both included",
     )
-    sentence = "save a run and go on without one of its nodes"
-    without = command(commands, "exclude-node", acting.exclude_node, sentence, _takes_run)
-    without.add_argument("node", metavar="NODE", help="the node's name")
-    command(commands, "delete", acting.delete, "delete an ended run and everything that it left", _takes_run)
-    for verb, sentence in acting.NODE_VERBS.items():
-        node = command(commands, verb, acting.act_on_node, sentence)
-        node.add_argument("node", metavar="NODE", help="the node's name or id")
     checks = command(commands, "preflight", acting.preflight, "check nodes now; exit 1 if a check fails", speaks_json)
     checks.add_argument("id", nargs="?", metavar="RUN", help="check the nodes of this run instead of a cluster's")
     checks.add_argument("--cluster", default="local", help="check the nodes of this cluster (default: local)")

@@ -20,6 +20,7 @@ PROGRAMS = {
     "backup": ("dashboard.backup", "copy all state to FILE, consistently, while Trainyard runs"),
     "restore": ("dashboard.restore", "make a home of a backup, without people who were erased since"),
     "to-postgresql": ("dashboard.moving", "copy this home's SQLite files into the PostgreSQL of DATABASE_URL"),
+    "support": ("dashboard.support", "pack versions, findings, numbers and logs without secrets, for those who help"),
     "sign-in-link": ("dashboard.sign_in", "print a link that signs in once"),
     "manage": ("dashboard.manage", "run a command of Django's on the server: migrate, audit, person, erasures, …"),
 }
@@ -41,6 +42,13 @@ def become(command: str, words: list[str]) -> int:
 
 
 NOT_FOUND = 127
+
+
+def completion(_: object, arguments: argparse.Namespace, screen: Screen) -> None:
+    """Print what a shell reads to complete our commands."""
+    from argcomplete.shell_integration import shellcode
+
+    print(shellcode(["trainyard"], shell=arguments.shell))
 
 
 def shadow(_: object, arguments: argparse.Namespace, screen: Screen) -> int:

@@ -1,4 +1,4 @@
-"""Commands that only look: runs, one run, clusters, nodes, and what a run would cost."""
+"""Commands that only look: runs, one run, and what a run would cost."""
 
 import argparse
 import itertools
@@ -8,15 +8,13 @@ from typing import get_args
 from trainyard.cli.launching import read_spec
 from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure, size
 from trainyard.contract import facts
-from trainyard.contract.answers import machines as machine_answers
-from trainyard.contract.answers import people as data_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.facts import TimeDocument
 from trainyard.formats.figures import between, duration, percent, rate, scaled, seconds
 from trainyard.formats.words import counted
 from trainyard.grouping import grouped
 from trainyard.rest.answers import Plans
-from trainyard.rest.client import Client, quoted
+from trainyard.rest.client import Client
 
 SHOWN_S = 0.5  # a shorter part of a run's time is left out
 
@@ -72,26 +70,6 @@ def _show_cause(client: Client, run: run_answers.Run, screen: Screen) -> None:
         screen.line(f"followed   {one['sentence']}")
 
 
-def checkpoints(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    found = list(client.pages(f"runs/{quoted(arguments.id)}/checkpoints", data_answers.Checkpoint))
-    titles = ("step", "state", "size", "attempt", "node", "rank", "took", "taken", "restored by")
-    nothing = "No checkpoints. `checkpoint.every_steps` of the spec says how often one is taken."
-    screen.listing(found, titles, _checkpoint_row, nothing, is_json=arguments.json)
-
-
-def clusters(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    found = list(client.pages("clusters", machine_answers.Cluster))
-    titles = ("name", "engine", "region", "nodes", "slots", "queued", "id")
-    screen.listing(found, titles, _cluster_row, "No clusters yet.", is_json=arguments.json)
-
-
-def nodes(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    found = list(client.nodes(cluster=arguments.cluster))
-    titles = ("name", "cluster", "slots", "accelerator", "state", "seen", "id")
-    nothing = "No nodes. Add one with `trainyard node --join TOKEN --server URL` on its machine."
-    screen.listing(found, titles, _node_row, nothing, is_json=arguments.json)
-
-
 def _row(run: run_answers.Run) -> tuple[object, ...]:
     about = run["project"], run["cluster"], ago(run["created_at"])
     return run["id"], run["name"], _status(run), _steps(run) + _percent(run), *about
@@ -99,13 +77,6 @@ def _row(run: run_answers.Run) -> tuple[object, ...]:
 
 def _status(run: run_answers.Run) -> str:
     return "PRUNED" if run.get("is_pruned") else run["status"]
-
-
-def _checkpoint_row(one: data_answers.Checkpoint) -> tuple[object, ...]:
-    took = "" if one["took_s"] is None else f"{figure(one['took_s'])} s"
-    restored = ", ".join(f"{use['run']}/{use['attempt']}" for use in one["restored_by"])
-    taken = one["attempt"], one["node"], one["rank"]
-    return one["step"], one["state"], size(one["bytes"]), *taken, took, ago(one["at"]), restored
 
 
 def _speed(throughput: run_answers.Throughput) -> str:
@@ -163,20 +134,6 @@ def _steps(run: run_answers.Run) -> str:
 
 def _percent(run: run_answers.Run) -> str:
     return "" if run["progress"] is None else f" ({run['progress']:.0%})"
-
-
-def _cluster_row(cluster: machine_answers.Cluster) -> tuple[object, ...]:
-    nodes = f"{cluster['num_nodes_in_contact']} of {cluster['num_nodes']} in contact"
-    slots = f"{cluster['num_free_slots']} of {cluster['num_slots']} free"
-    return cluster["name"], cluster["engine"], cluster["region"], nodes, slots, cluster["num_queued"], cluster["id"]
-
-
-def _node_row(node: machine_answers.Node) -> tuple[object, ...]:
-    state = "in contact" if node["is_in_contact"] else "no contact"
-    if node["is_draining"]:
-        state += ", draining"
-    slots = f"{len(node['held'])} of {node['slots']} held"
-    return node["name"], node["cluster"], slots, node["accelerator"], state, ago(node["seen_at"]), node["id"]
 
 
 # ``trainyard plan``: what a spec would cost, and the plans that would cost less.

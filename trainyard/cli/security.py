@@ -32,7 +32,6 @@ def _add_secrets(verbs: Any) -> None:
         one.add_argument("name", metavar="NAME", help="letters, digits and _")
     for one in (listed, put, delete):
         one.add_argument("--project", help="whose; without it your own")
-    command(verbs, "rotate-key", rotate_key, "wrap all secrets with a new key (administrators)")
 
 
 def _add_privacy(verbs: Any) -> None:
@@ -89,11 +88,6 @@ def put_secret(client: Client, arguments: argparse.Namespace, screen: Screen) ->
 def delete_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     client.call("DELETE", f"{_secrets_of(arguments)}/{quoted(arguments.name)}", Empty)
     screen.say(f"{arguments.name} is deleted.")
-
-
-def rotate_key(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    done = client.call("POST", "secrets/rotate-key", people.Rotated, json={}, timeout=SUBMIT_S)
-    screen.say(f"{done['sentence']} {done['versions']} values are wrapped with it.")
 
 
 def _secrets_of(arguments: argparse.Namespace) -> str:

@@ -1,7 +1,6 @@
 """Commands about sweeps: starting one, watching it to its end, and what one may ask of it."""
 
 import argparse
-import itertools
 import json
 import sys
 import time
@@ -13,9 +12,8 @@ import yaml
 
 from trainyard.cli.commands import command, group, speaks_json, takes_overrides
 from trainyard.cli.launching import loaded, overrides_of, read_spec, with_code
-from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span
+from trainyard.cli.screen import STATUS_STYLES, Screen, figure, span
 from trainyard.contract.answers import sweeps as sweep_answers
-from trainyard.contract.answers.runs import Run
 from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
 from trainyard.formats.figures import number, percent
@@ -34,17 +32,10 @@ from trainyard.spec.sweeps import first_point, parse_sweep, trial_document
 MOST_FILE_BYTES = 1_000_000
 POLL_S = 0.5
 START = "start"
-VERBS = {
-    "stop": "end a sweep: its live trials save and end",
-    "pause": "launch no further trial of a sweep until it is resumed",
-    "resume": "go on with a paused sweep",
-}
 
 
 def add_sweeps(commands: Any) -> None:
-    """Add ``sweeps`` and the words of ``sweep`` to the command line; ``sweep FILE`` is ``sweep start FILE``."""
-    listed = command(commands, "sweeps", sweeps, "list sweeps, the newest first", speaks_json)
-    listed.add_argument("--project", help="only sweeps of this project")
+    """Add ``scale`` and the words of ``sweep`` to the command line; ``sweep FILE`` is ``sweep start FILE``."""
     scaled = command(commands, "scale", scale, "train the job in FILE on several numbers of ranks, one after another")
     scaled.add_argument("file", metavar="FILE", help="as for submit")
     scaled.add_argument("--ranks", type=_ranks, default=[1, 2, 4], metavar="N,N", help="the sizes (default: 1,2,4)")
@@ -57,11 +48,8 @@ def add_sweeps(commands: Any) -> None:
     started.add_argument("--wait", action="store_true", help="wait for the end; exit 0 only if the sweep succeeded")
     started.add_argument("--preview", action="store_true", help="say what it would cost, and start nothing")
     command(verbs, "show", show, "show a sweep: its best, its trials", _takes_sweep, speaks_json)
-    for verb, sentence in VERBS.items():
-        command(verbs, verb, act, sentence, _takes_sweep)
     tried = command(verbs, "try", try_parameters, "have a sweep try parameters that you choose", _takes_sweep)
     takes_overrides(tried, "a parameter; may be repeated")
-    command(verbs, "promote", promote, "let a pruned trial go on from its checkpoint", _takes_sweep, _takes_trial)
     sentence = "launch the best trial again with several seeds, and print the runs' ids"
     again = command(verbs, "launch", launch, sentence, _takes_sweep)
     again.add_argument("--trial", type=int, metavar="NUMBER", help="another trial than the best")
@@ -71,10 +59,6 @@ def add_sweeps(commands: Any) -> None:
 
 def _takes_sweep(command: argparse.ArgumentParser) -> None:
     command.add_argument("id", metavar="ID", help="the sweep's id")
-
-
-def _takes_trial(command: argparse.ArgumentParser) -> None:
-    command.add_argument("number", type=int, metavar="NUMBER", help="the trial's number")
 
 
 def with_start(words: list[str]) -> list[str]:
@@ -186,21 +170,6 @@ def _show_scaling(found: sweep_answers.Scaling | None, screen: Screen) -> None:
     screen.line(found["verdict"])
 
 
-def sweeps(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    pages = client.pages("sweeps", sweep_answers.SweepItem, project=arguments.project)
-    found = list(itertools.islice(pages, 200))
-    titles = ("id", "name", "status", "trials", "best", "project", "created")
-    nothing = "No sweeps. Start one with `trainyard sweep FILE`."
-    screen.listing(found, titles, _row, nothing, is_json=arguments.json)
-
-
-def _row(one: sweep_answers.SweepItem) -> tuple[object, ...]:
-    ended = sum(one["counts"].get(state, 0) for state in (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAILED))
-    best = "" if one["best"] is None else f"{one['metric']} {figure(one['best']['value'])}"
-    trials = f"{ended} of {one['trials_total']}"
-    return one["id"], one["name"], one["status"], trials, best, one["project"], ago(one["created_at"])
-
-
 def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     sweep = client.sweep(arguments.id)
     if arguments.json:
@@ -248,20 +217,10 @@ def _show_trials(sweep: sweep_answers.Sweep, screen: Screen) -> None:
         screen.line(line)
 
 
-def act(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    sweep = client.act_on_sweep(arguments.id, arguments.sweep_command)
-    screen.say(f"{sweep['status']}: {sweep['reason']['sentence']}")
-
-
 def try_parameters(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     asked = {"parameters": overrides_of(arguments.overrides)}
     sweep = client.call("POST", f"sweeps/{quoted(arguments.id)}/trials", sweep_answers.Sweep, json=asked)
     print(sweep["trials"][-1]["number"], flush=True)
-
-
-def promote(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    client.call("POST", f"{_trial(arguments)}/promote", sweep_answers.Sweep, json={})
-    screen.say(f"trial {arguments.number} goes on")
 
 
 def launch(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
@@ -303,8 +262,6 @@ def _add_exchanging(verbs: Any) -> None:
     other = command(verbs, "translate", translate, "print W&B's sweep.yaml as a sweep, and what has no counterpart")
     other.add_argument("file", metavar="FILE", help="W&B's sweep, in YAML or JSON")
     other.set_defaults(is_local=True)
-    sentence = "train what led to a trial of a population as one run; print its id"
-    command(verbs, "replay", replay, sentence, _takes_sweep, _takes_trial)
 
 
 def _takes_names(command: argparse.ArgumentParser) -> None:
@@ -351,14 +308,6 @@ def translate(client: Client | None, arguments: argparse.Namespace, screen: Scre
         screen.say(remark, "yellow")
     parse_sweep(document)
     print(as_yaml({"sweep": document}), end="")
-
-
-def replay(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    print(client.call("POST", f"{_trial(arguments)}/replay", Run)["id"], flush=True)
-
-
-def _trial(arguments: argparse.Namespace) -> str:
-    return f"sweeps/{quoted(arguments.id)}/trials/{arguments.number}"
 
 
 def names_of(pairs: list[str]) -> dict[str, str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from trainyard.contract.answers import machines as machine_answers
-from trainyard.contract.answers import people as people_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject
@@ -65,9 +64,8 @@ class Client(Connection):
     def sweep(self, sweep: str) -> sweep_answers.Sweep:
         return self.call("GET", f"sweeps/{quoted(sweep)}", sweep_answers.Sweep)
 
-    def act_on_sweep(self, sweep: str, verb: str) -> sweep_answers.Sweep:
-        """Ask for ``stop``, ``pause`` or ``resume``."""
-        return self.call("POST", f"sweeps/{quoted(sweep)}/{verb}", sweep_answers.Sweep, json={})
+    def stop_sweep(self, sweep: str) -> sweep_answers.Sweep:
+        return self.call("POST", f"sweeps/{quoted(sweep)}/stop", sweep_answers.Sweep, json={})
 
     # Runs that were logged outside of Trainyard
 
@@ -106,9 +104,6 @@ class Client(Connection):
         return self.call("GET", f"runs/{quoted(run)}/logs", answers.LogPage, params=given(query))
 
     # Data by name
-
-    def datasets(self, **filters: QueryValue) -> Iterator[people_answers.Dataset]:
-        return self.pages("datasets", people_answers.Dataset, **filters)
 
     def dataset(self, dataset: str) -> answers.DatasetWithFacts:
         return self.call("GET", f"datasets/{quoted(dataset)}", answers.DatasetWithFacts)

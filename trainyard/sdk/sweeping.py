@@ -60,7 +60,7 @@ class Sweep:
         return self
 
     def stop(self) -> Sweep:
-        self._answer = _with_client(lambda client: client.act_on_sweep(self.id, "stop"))
+        self._answer = _with_client(lambda client: client.stop_sweep(self.id))
         return self
 
 

@@ -38,10 +38,12 @@ ME_LINKS = (
     {"url_name": "reports", "icon": "notes", "label": "Reports"},
     {"url_name": "people", "icon": "people", "label": "People"},
     {"url_name": "usage", "icon": "timeline", "label": "Usage"},
+    {"url_name": "docs", "icon": "help", "label": "Docs"},
     {"url_name": "api:openapi-view", "icon": "spec", "label": "REST API"},
 )
 AUDIT_LINK = {"url_name": "audit", "icon": "admin", "label": "Audit"}
 ADMIN_LINK = {"url_name": "admin:index", "icon": "admin", "label": "Admin"}
+SERVER_LINK = {"url_name": "server", "icon": "clusters", "label": "Server"}
 
 
 def page(**rules: Rule) -> Callable[[View], View]:
@@ -145,6 +147,7 @@ def num_unread(request: HttpRequest) -> int:
 def me_links(request: HttpRequest) -> tuple[dict[str, str], ...]:
     """The links of the menu of whoever asks: pages that not everybody may open are among them where they may."""
     links = (*ME_LINKS, AUDIT_LINK) if can_read_audit(request.user) else ME_LINKS
+    links = (*links, SERVER_LINK) if getattr(request.user, "is_superuser", False) else links
     return (*links, ADMIN_LINK) if getattr(request.user, "is_staff", False) else links
 
 

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.setup import machine, node
+from dashboard.setup import node, postgres
 from dashboard.setup.steps import SetupError
+from tests import machine
 
 
 def make_program(folder: Path, name: str) -> Path:
@@ -19,7 +20,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine with nothing on PATH; the folder that PATH names."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(machine, "BROWSERS", tmp_path / "browsers")
-    monkeypatch.setattr(machine, "POSTGRES_FOLDERS", (str(tmp_path / "lib/postgresql"),))
+    monkeypatch.setattr(postgres, "FOLDERS", (str(tmp_path / "lib/postgresql"),))
     return tmp_path
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from dashboard.setup import packages
+from benchmarks import trackers
 from dashboard.setup.steps import SetupError
 
 
@@ -30,20 +30,20 @@ class FakeInstaller:
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name, path in (("FOLDER", "venv"), ("PYTHON", "venv/bin/python"), ("STAMP", "venv/setup.txt")):
-        monkeypatch.setattr(packages, f"PEERS_{name}", tmp_path / path)
+        monkeypatch.setattr(trackers, name, tmp_path / path)
     return tmp_path / "venv"
 
 
 def ensure_with(monkeypatch: pytest.MonkeyPatch, fake: FakeInstaller) -> None:
-    monkeypatch.setattr(packages, "Installer", lambda python: fake)
-    packages.ensure_peers()
+    monkeypatch.setattr(trackers, "Installer", lambda python: fake)
+    trackers.ensure()
 
 
 def test_the_lock_is_installed_once(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     fake = FakeInstaller()
     ensure_with(monkeypatch, fake)
     ensure_with(monkeypatch, fake)
-    assert fake.asked == [["--no-deps", "--require-hashes", "-r", str(packages.PEERS_LOCK)]]
+    assert fake.asked == [["--no-deps", "--require-hashes", "-r", str(trackers.LOCK)]]
     assert (folder / "bin" / "python").exists()
 
 
@@ -52,23 +52,23 @@ def test_one_that_cannot_be_installed_is_named_and_the_others_are_there(
 ) -> None:
     fake = FakeInstaller("--require-hashes", "mlflow")
     ensure_with(monkeypatch, fake)
-    assert [words[-1] for words in fake.asked[1:]] == list(packages.PEERS)
+    assert [words[-1] for words in fake.asked[1:]] == list(trackers.NAMES)
     assert "mlflow could not be installed." in capsys.readouterr().out
     assert not (folder / "setup.txt").exists()  # so that it is tried again
 
 
 def test_the_peers_are_those_of_the_project_file() -> None:
-    groups = tomllib.loads((packages.ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    groups = tomllib.loads((trackers.ROOT / "pyproject.toml").read_text())["dependency-groups"]
     wanted = [Requirement(text) for text in groups["peers"]]
     assert sorted(f"{one.name}[{one.extras.pop()}]" if one.extras else one.name for one in wanted) == sorted(
-        packages.PEERS
+        trackers.NAMES
     )
 
 
-@pytest.mark.parametrize("name", packages.PEERS)
+@pytest.mark.parametrize("name", trackers.NAMES)
 def test_a_peer_is_pinned_and_not_in_our_own_environment(name: str) -> None:
     name = Requirement(name).name
-    assert f"\n{name}==" in "\n" + packages.PEERS_LOCK.read_text()
+    assert f"\n{name}==" in "\n" + trackers.LOCK.read_text()
     if name in ("ray", "tensorboard", "wandb"):
         return  # `make ray` installs it beside us; tests write files with the others
     with pytest.raises(importlib.metadata.PackageNotFoundError):

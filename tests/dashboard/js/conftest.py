@@ -14,8 +14,8 @@ from django.conf import settings
 from playwright.sync_api import Browser, Page, Route
 
 from dashboard.frontend.bundles import PACKAGES
-from dashboard.setup.machine import find_chromium
 from dashboard.setup.node import find_node
+from tests.machine import find_chromium
 
 SITE = "http://modules.invalid/"
 FOLDER = settings.BASE_DIR / "static" / "js"

@@ -157,7 +157,11 @@ ABSENT = {
 # A form that is refused comes back with the refusal beside its project.
 REFUSED_IN_FORMS = {"There is no project": CallOutcome.HIDDEN, "You need to be": CallOutcome.FORBIDDEN}
 # What a name in a route stands for there, where another route has another thing by the same name.
-NAMES = {"/nodes/<node_id>/do/<verb>/": {"verb": "drain"}, "/reports/<report_id>/do/<verb>/": {"verb": "archive"}}
+NAMES = {
+    "/docs/<name>": {"name": "spec/"},
+    "/nodes/<node_id>/do/<verb>/": {"verb": "drain"},
+    "/reports/<report_id>/do/<verb>/": {"verb": "archive"},
+}
 
 
 @dataclass

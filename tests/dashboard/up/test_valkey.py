@@ -86,6 +86,8 @@ def test_a_server_of_somebody_else_that_is_too_old_is_refused_and_one_that_is_aw
     assert "Valkey does not answer: " in capsys.readouterr().err
     with pytest.raises(NoValkey, match="REDIS_URL is no address of a Valkey"):
         valkey.refuse_old_server("here")
+    with pytest.raises(NoValkey, match="lets nobody in with the user and password of REDIS_URL: "):
+        valkey.refuse_old_server(valkey_server.url.replace("unix://", "unix://nobody:wrong@"))
     monkeypatch.setattr(valkey, "OLDEST", (99, 0))
     with pytest.raises(NoValkey, match=r"of REDIS_URL is version \d+\.\d+\.\d+; Trainyard needs 99\.0 or newer"):
         valkey.refuse_old_server(valkey_server.url)

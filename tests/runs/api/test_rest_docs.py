@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.management.commands.rest import documented
 from runs.api import api
+from tests.printed_pages.rest import documented
 from tests.runs.api.conftest import Api
 
 DOCS = Path(__file__).parents[3] / "docs" / "rest.md"

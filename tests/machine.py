@@ -1,4 +1,5 @@
-"""What the tests want of the machine besides Python: a Chromium to drive and PostgreSQL's server programs."""
+"""What the tests want of the machine besides Python: a Chromium to drive and PostgreSQL's server programs. Set-up runs
+this before the packages of others are at hand: it imports none."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from .steps import VENV, VENV_PYTHON, SetupError, run, say, step
+from dashboard.setup.postgres import find_postgres_folder
+from dashboard.setup.steps import VENV, VENV_PYTHON, SetupError, run, say, step
 
 SHELL = "chromium-headless-shell"  # Debian's name for the program and for its package
 WITH_WINDOWS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 BROWSERS = VENV / "browsers"  # where Playwright's own download goes, inside the project
-POSTGRES_FOLDERS = ("/usr/lib/postgresql", "/usr/pgsql*", "/opt/homebrew/opt/postgresql*", "/usr/local/opt/postgresql*")
 
 
 def ensure_test_programs() -> None:
@@ -48,19 +49,6 @@ def find_chromium(*, with_windows: bool = False) -> Path | None:
             return Path(path)
     fetched = sorted(BROWSERS.glob("chromium*/chrome-*/*"))
     return next((path for path in fetched if path.name in ("chrome", "headless_shell", "chrome-headless-shell")), None)
-
-
-def find_postgres_folder() -> Path | None:
-    """The folder with `initdb` and `postgres`, the newest first; Debian keeps it off PATH."""
-    on_path = shutil.which("postgres")
-    if on_path and shutil.which("initdb"):
-        return Path(on_path).parent
-    folders: list[Path] = []
-    for pattern in POSTGRES_FOLDERS:
-        base = Path(pattern)
-        folders += [*base.parent.glob(f"{base.name}/bin"), *base.parent.glob(f"{base.name}/*/bin")]
-    usable = [folder for folder in folders if (folder / "postgres").exists() and (folder / "initdb").exists()]
-    return max(usable, key=lambda folder: [int(part) for part in folder.parts if part.isdigit()], default=None)
 
 
 def can_use_apt(which: Callable[[str], str | None] = shutil.which) -> bool:

@@ -1,12 +1,9 @@
-"""``trainyard manage rest``: the operations of the REST API, as docs/rest.md lists them."""
+"""``python -m tests.printed_pages.rest`` prints the operations of the REST API, as docs/rest.md lists them."""
 
+import os
 import re
 from collections import defaultdict
-from typing import Any
 
-from django.core.management.base import BaseCommand
-
-from runs.api import api
 from trainyard.contract.base import JsonObject
 
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -15,15 +12,10 @@ FOR_NODES, OF_NODES = " (nodes only)", "Nodes only"
 EXAMPLE = re.compile(r"\s*(Example: `.*`)$")
 
 
-class Command(BaseCommand):
-    help = "Print the operations of the REST API, as docs/rest.md lists them."
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(documented(), ending="")
-
-
 def documented() -> str:
     """Return the operations of the OpenAPI document in Markdown: a heading for each resource, those of nodes last."""
+    from runs.api import api  # Django is ready by now
+
     document = api.get_openapi_schema(path_prefix="/api/v1/")
     sections: dict[str, list[str]] = defaultdict(list)
     explained: set[tuple[str, str]] = set()  # fields by section: a name is explained where it stands first
@@ -75,3 +67,11 @@ def _field(name: str, about: JsonObject) -> tuple[str, str]:
     found = ", ".join(f"`{value}`" for value in values if value)
     words = "; ".join(filter(None, [found, about.get("description")]))
     return name, f"`{name}` ({words})" if words else f"`{name}`"
+
+
+if __name__ == "__main__":
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+    django.setup()
+    print(documented(), end="")

@@ -1,5 +1,5 @@
-"""``python -m trainyard.spec`` prints the tables of docs/spec.md: the fields, one for each part of the form, and what
-goes with what."""
+"""``python -m tests.printed_pages.spec`` prints the tables of docs/spec.md: the fields, one table for each part of the
+form, and what goes with what."""
 
 import json
 from collections.abc import Callable

@@ -1,0 +1,103 @@
+"""The documentation: the Markdown of docs/, as pages and as it is. Pages and order are those of docs/index.md."""
+
+import posixpath
+import re
+from itertools import pairwise
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from dashboard.home import ROOT
+from dashboard.pages.shared.frame import page, show
+from runs.rights.access.operations import SIGNED_IN
+
+FOLDER = ROOT / "docs"
+INDEX = "index.md"
+LISTED = re.compile(r"^(?:## (.+)|- \[(.+?)\]\((\S+?\.md)\): (.+))$", re.MULTILINE)
+NAME = re.compile(r"(?:[\w@-][\w@.-]*/)*[\w@-][\w@.-]*", re.ASCII)  # no part begins with a dot
+PICTURES = {"jpg": "image/jpeg", "png": "image/png"}
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+def listed() -> list[tuple[str, list[dict[str, str]]]]:
+    """Return the headings of the index, each with its pages."""
+    found: list[tuple[str, list[dict[str, str]]]] = []
+    for heading, title, name, sentence in LISTED.findall(_read(INDEX).decode()):
+        if heading:
+            found.append((heading, []))
+        else:
+            found[-1][1].append({"title": title, "name": name, "sentence": sentence, "url": _page_url(name)})
+    return found
+
+
+@page(get=SIGNED_IN)
+def document(request: HttpRequest, name: str = "") -> HttpResponse:
+    """Draw the page, whose name ends with a slash. Any other file of the folder is sent as it is."""
+    if name == "llms.txt":
+        return HttpResponse(_for_models(request), "text/plain; charset=utf-8")
+    if name and not name.endswith("/"):
+        kind = PICTURES.get(name.rpartition(".")[2], "text/plain; charset=utf-8")
+        return HttpResponse(_read(name), "text/markdown; charset=utf-8" if name.endswith(".md") else kind)
+    name = f"{name[:-1]}.md" if name else INDEX
+    tokens, headings = parse(_read(name).decode(), name)
+    body = SafeString(MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}))
+    title = headings[0][2] if headings else name
+    shown = {"parts": listed(), "name": name, "title": title, "body": body}
+    return show(request, "docs/page.html", {**shown, "headings": [one for one in headings if one[0] == "h2"]})
+
+
+def parse(text: str, name: str) -> tuple[list[Token], list[tuple[str, str, str]]]:
+    """Return the tokens, with links of this site and anchors, and (tag, anchor, words) of each heading."""
+    tokens, headings, used = MARKDOWN.parse(text), [], dict[str, int]()
+    for token, following in pairwise(tokens):
+        if token.type == "heading_open":
+            words = "".join(one.content for one in following.children or [])
+            anchor = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")  # as GitHub makes them
+            used[anchor] = used.get(anchor, -1) + 1
+            token.attrs["id"] = f"{anchor}-{used[anchor]}" if used[anchor] else anchor
+            headings.append((token.tag, str(token.attrs["id"]), words))
+        for one in following.children or []:
+            if one.type == "image" and not (FOLDER / posixpath.dirname(name) / str(one.attrs["src"])).is_file():
+                one.type = "text"  # a wheel has no pictures
+            for key in {"href", "src"} & one.attrs.keys():
+                if (address := _address(str(one.attrs.pop(key)), name)) is not None:
+                    one.attrs[key] = address
+        if "style" in token.attrs:  # of a cell, text-align: pages allow no inline style
+            token.attrs["align"] = str(token.attrs.pop("style")).rpartition(":")[2]
+    return tokens, headings
+
+
+def _address(url: str, name: str) -> str | None:
+    """Return where the link leads on this site; None for a file outside of the documentation."""
+    if re.match(r"[a-z]+:|[/#]", url):
+        return url
+    path, hash_, anchor = url.partition("#")
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+    return None if path.startswith("..") else _page_url(path) + hash_ + anchor
+
+
+def _page_url(name: str) -> str:
+    if name == INDEX:
+        return reverse("docs")
+    return reverse("document", args=(f"{name[:-3]}/" if name.endswith(".md") else name,))
+
+
+def _for_models(request: HttpRequest) -> str:
+    """The index in the form of llmstxt.org: with whole addresses, of the Markdown."""
+
+    def link(found: re.Match[str]) -> str:
+        return f"]({request.build_absolute_uri(reverse('document', args=(found[1],)))})"
+
+    title, summary, rest = _read(INDEX).decode().split("\n\n", 2)
+    return re.sub(r"\]\((\S+?\.md)\)", link, f"{title}\n\n> {summary}\n\n{rest}")
+
+
+def _read(name: str) -> bytes:
+    path: Any = FOLDER / name
+    if not NAME.fullmatch(name) or not path.is_file() or not path.resolve().is_relative_to(FOLDER.resolve()):
+        raise Http404(f"The documentation has no file {name!r}.")
+    return bytes(path.read_bytes())

@@ -1,0 +1,32 @@
+"""The server's own health, for administrators: what `trainyard doctor --server` finds, and the numbers of /metrics."""
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from dashboard import server_findings
+from dashboard.pages.shared.frame import page, person, show
+from runs.presenting.exposition import Exposition
+from runs.rights.access.operations import ADMINISTRATOR
+from trainyard.formats.figures import duration, size
+
+STATES = {True: ("green", "ok"), False: ("red", "failed"), None: ("amber", "warning")}
+
+
+@page(get=ADMINISTRATOR)
+def server(request: HttpRequest) -> HttpResponse:
+    now = timezone.now()
+    found = [server_findings.of_secrets(), *server_findings.of_server()]
+    numbers = []
+    for family in Exposition(person(request), now).collect():
+        name = family.name.removeprefix("trainyard_").replace("_", " ").capitalize()
+        for one in (one for one in family.samples if one.value or not one.labels):
+            of = ", ".join(one.labels.values())
+            numbers.append((name, family.documentation, of, _words(one.name, one.value)))
+    shown = {"findings": [(one, *STATES[one.is_fine]) for one in found], "measured_at": now, "numbers": numbers}
+    return show(request, "server/server.html", shown, fragments={"state": "server/_state.html"})
+
+
+def _words(name: str, value: float) -> str:
+    """Return the value with its unit, which the metric's name ends with."""
+    unit = name.rpartition("_")[2]
+    return size(value) if unit == "bytes" else duration(value) if unit == "seconds" else f"{value:,.0f}"
