@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def test_an_administrator_sees_what_is_well_and_what_is_not(
     assert "Control has not worked" in text and '<span class="audit-result is-red">failed</span>' in text
     assert "None was made of this home." in text and '<span class="audit-result is-amber">warning</span>' in text
     assert ">local, in contact</td>" in text and ">RUNNING</td>" in text and ">QUEUED</td>" not in text
-    assert '<td class="num">7</td>' in text and "0.0 s beside Valkey" in text
+    assert '<td class="num">7</td>' in text and re.search(r"\b0\.\d s beside Valkey", text)
     (tmp_path / "last_backup.json").write_text(json.dumps({"at": "2020-01-01T00:00:00+00:00", "file": "/srv/a.tar"}))
     fragment = as_user(administrator).get("/server/?fragment=state").content.decode()
     assert "/srv/a.tar is " in fragment and "<html" not in fragment
