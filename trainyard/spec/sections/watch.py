@@ -4,15 +4,14 @@ import re
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Number, Part, more_safety
+from trainyard.spec.values.fields import Number, Part, maps_or_lines, more_safety
 
 WatchAction = Literal["notify", "stop", "rewind"]
 MOST_RULES = 20
-NO_RULES = "none"
 LEAST_OVER, MOST_OVER = 10, 10_000
 _PAIR = re.compile(r"(nan|spike|over|action|rewinds)=(\S+)")
 
@@ -35,17 +34,6 @@ class WatchRule(Part):
 
 
 DEFAULT_RULES = [WatchRule(metric="train/loss", nan=True, spike=8.0)]
-
-
-def _rules(value: object) -> object:
-    """Accept maps, and rules as the form and the command line write them: a line each, or none."""
-    if value in (NO_RULES, [NO_RULES]):
-        return []
-    if isinstance(value, str):
-        value = [line for line in value.splitlines() if line.strip()]
-    if not isinstance(value, list):
-        return value
-    return [rule_of(one) if isinstance(one, str) else one for one in value]
 
 
 def rule_of(line: str) -> JsonObject:
@@ -87,7 +75,7 @@ def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-Rules = Annotated[list[WatchRule], Field(max_length=MOST_RULES), BeforeValidator(_rules)]
+Rules = Annotated[list[WatchRule], Field(max_length=MOST_RULES), maps_or_lines(rule_of)]
 
 
 def watch_field() -> Any:
