@@ -2,7 +2,7 @@
 
 import re
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -27,10 +27,13 @@ class WatchRule(Part):
 
     metric: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_metric)]
     nan: bool = True
-    spike: Annotated[Number, Field(ge=0, le=1_000)] = 0.0
+    spike: Annotated[Number, Field(ge=0, le=1_000)] = 0.0  # robust deviations above the median; 0: none is looked for
     over: Annotated[int, Field(ge=LEAST_OVER, le=MOST_OVER)] = 50
     action: WatchAction = "notify"
     rewinds: Annotated[int, Field(ge=0, le=100)] = 2
+
+    def is_about(self, name: str) -> bool:
+        return fnmatchcase(name, self.metric)
 
 
 DEFAULT_RULES = [WatchRule(metric="train/loss", nan=True, spike=8.0)]
@@ -90,24 +93,9 @@ def watch_field() -> Any:
     )
 
 
-class MetricRule(NamedTuple):
-    """A rule of a resolved spec."""
-
-    metric: str
-    nan: bool = True
-    spike: float = 0.0  # robust deviations above the median; 0: none is looked for
-    over: int = 50
-    action: WatchAction = "notify"
-    rewinds: int = 2
-
-    def is_about(self, name: str) -> bool:
-        return fnmatchcase(name, self.metric)
-
-
-def rules_of(spec: SpecDocument) -> list[MetricRule]:
+def rules_of(spec: SpecDocument) -> list[WatchRule]:
     """Return the rules of a resolved spec; one that is older than they are has the defaults."""
     if "recipe" in spec.get("task", {}) and spec["task"]["recipe"] == "communication-benchmark":
         return []
     given = spec.get("watch")
-    documents = [rule.model_dump() for rule in DEFAULT_RULES] if given is None else given
-    return [MetricRule(**{name: one[name] for name in MetricRule._fields if name in one}) for one in documents]
+    return DEFAULT_RULES if given is None else [WatchRule.model_construct(**one) for one in given]
