@@ -24,7 +24,7 @@ from trainyard.contract.orders import SkippedSteps
 from trainyard.formats.words import listed
 from trainyard.spec import Problem, SpecError
 from trainyard.spec.models import KINDS, RecipeSpec
-from trainyard.spec.sections.watch import MetricRule
+from trainyard.spec.sections.watch import WatchRule
 
 REWOUND = "rewinding"
 MOST_REWINDS = 100
@@ -60,7 +60,7 @@ def go_back(
     return rewind
 
 
-def go_back_by_rule(attempt: Attempt, alarm: MetricAlarm, rule: MetricRule, now: datetime) -> None:
+def go_back_by_rule(attempt: Attempt, alarm: MetricAlarm, rule: WatchRule, now: datetime) -> None:
     """Go back to the last checkpoint before a value that broke a rule, as often as the rule lets it. Raises what
     ``go_back`` raises."""
     run = attempt.run

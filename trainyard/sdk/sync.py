@@ -277,12 +277,10 @@ def patiently(ask: Callable[[], T], waits: Sequence[float]) -> T:
     for wait_s in waits:
         try:
             return ask()
-        except Unreachable:
-            time.sleep(wait_s)
-        except ApiError as error:
-            if error.status not in (502, 503, 504):
+        except (Unreachable, ApiError) as error:
+            if isinstance(error, ApiError) and error.status not in (502, 503, 504):
                 raise
-            time.sleep(wait_s)
+        time.sleep(wait_s)
     return ask()
 
 

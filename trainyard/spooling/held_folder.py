@@ -91,7 +91,8 @@ class HeldFolder:
             num_links += 1
             if num_links > 40:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-            target = PurePosixPath(self._target(here))
+            with self._parent(here) as (parent, last):
+                target = PurePosixPath(os.readlink(last, dir_fd=parent))
             if target.is_absolute():
                 known = []
                 if not target.is_relative_to(path):
@@ -126,10 +127,6 @@ class HeldFolder:
         """Remove what is no folder; of a link, the link."""
         with self._parent(name) as (parent, last):
             os.unlink(last, dir_fd=parent)
-
-    def _target(self, name: str) -> str:
-        with self._parent(name) as (parent, last):
-            return os.readlink(last, dir_fd=parent)
 
     @contextlib.contextmanager
     def _parent(self, name: str) -> Iterator[tuple[int, str]]:

@@ -233,7 +233,9 @@ class Attempts:
             self._end_unstarted(order, code=refusal.code, sentence=str(refusal), phase=Phase.REFUSED)
             return
         cache = project_cache(self._home, order.spec.get("project", ""))
-        if not any(self._works_in(cache, other) for other in list(self._folders.values())):
+        living = (other.order() for other in list(self._folders.values()) if not other.is_ended())
+        projects = {other.spec.get("project", "") for other in living if other is not None}
+        if cache not in {project_cache(self._home, project) for project in projects}:  # no rank may be at work in it
             remove_locks(cache)
         folder.create(order)
         files.record_code(folder)
@@ -253,11 +255,6 @@ class Attempts:
                 secrets=secrets,
             )
         )
-
-    def _works_in(self, cache: Path, folder: AttemptFolder) -> bool:
-        """Return whether ranks of the attempt may be at work in a project's cache."""
-        order = None if folder.is_ended() else folder.order()
-        return order is not None and project_cache(self._home, order.spec.get("project", "")) == cache
 
     def _take_over(self, folder: AttemptFolder, order: Order) -> None:
         """Let the attempt go on in the working folder as the one before it left it here."""

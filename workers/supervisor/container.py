@@ -69,9 +69,8 @@ class ContainerBuild(EnvironmentBuild):
     def image(self) -> str:
         if not self.is_ready:
             return ""
-        section = self._section.container
-        name = read_image(section.image) if section.image else None
-        record = self.place.record
+        section, record = self._section.container, self.place.record
+        name = read_image(section.image)
         if name is not None and record is not None and record.image_digest:
             return name.pinned(record.image_digest)
         return f"{section.image or section.file}, image {self.image_id[:12]}"

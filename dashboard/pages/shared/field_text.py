@@ -7,6 +7,7 @@ from typing import Any
 
 from trainyard.spec import FieldInfo
 from trainyard.spec.sections import changes, log_rules, watch
+from trainyard.spec.values.fields import NO_LINES
 
 WORDS = ("task.arguments", "task.command")  # command lines; every other list has commas between its entries
 LINE_OF = {"changes": changes.line_of, "log_rules": log_rules.line_of, "watch": watch.line_of}  # entries are maps
@@ -19,7 +20,7 @@ def as_text(info: FieldInfo, value: Any) -> str:
         return shlex.join(value) if info.path in WORDS else ", ".join(map(_quoted, value))
     if info.kind == "lines":
         lines = "\n".join(one if isinstance(one, str) else LINE_OF[info.path](one) for one in value)
-        return lines or (watch.NO_RULES if info.path == "watch" else "")
+        return lines or (NO_LINES if info.path == "watch" else "")
     if info.kind == "map":
         return "\n".join(f"{name}={content}" for name, content in value.items())
     if info.kind == "bool":

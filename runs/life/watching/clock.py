@@ -29,8 +29,8 @@ from runs.values.refused import Refused
 from runs.values.status import Status, TransitionError
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.spec import SpecError
-from trainyard.spec.sections.hangs import StragglerRules
-from trainyard.spec.sections.watch import MetricRule, rules_of
+from trainyard.spec.sections.hangs import Stragglers
+from trainyard.spec.sections.watch import WatchRule, rules_of
 
 ENOUGH = 20  # values before one can be a spike
 LEAST_DEVIATION = 0.05  # of the median's size
@@ -115,7 +115,7 @@ def watch_clock() -> Clock:
 
 def act_on_slow_ranks(attempt: Attempt, started: Sequence[SlowRank], now: datetime) -> None:
     """Go on without the node of ranks that have just been found slow, where the run's rules say so."""
-    if not started or StragglerRules.of(attempt.run.spec).action != "exclude-node":
+    if not started or Stragglers.of(attempt.run.spec).action != "exclude-node":
         return
     nodes = {one.node_id for one in started}
     node = next((one.node for one in attempt.placements.all() if one.node_id in nodes), None)
@@ -155,7 +155,7 @@ def act_on_alarms(attempt: Attempt, alarms: Sequence["Alarm"], now: datetime) ->
 class Alarm(NamedTuple):
     """A new alarm, and the rule that was broken."""
 
-    rule: MetricRule
+    rule: WatchRule
     alarm: MetricAlarm
 
 
@@ -228,7 +228,7 @@ class AlarmWatch:
                 if is_new and (alarm := self._add(watched, rule, curve, broken)) is not None:
                     yield Alarm(rule, alarm)
 
-    def _add(self, watched: Watched, rule: MetricRule, curve: Curve, broken: "Broken") -> MetricAlarm | None:
+    def _add(self, watched: Watched, rule: WatchRule, curve: Curve, broken: "Broken") -> MetricAlarm | None:
         """Return the alarm where the value begins one; else it belongs to the last, or there are too many."""
         last = next((one for one in reversed(watched.alarms) if _is_of(one, curve) and one.kind == broken.kind), None)
         step, value = broken.point.step, broken.point.value
@@ -317,7 +317,7 @@ class Broken(NamedTuple):
 class SeriesWatch:
     """One series under one rule: takes its points in the order of steps."""
 
-    rule: MetricRule
+    rule: WatchRule
     before: deque[float] = field(init=False)
     last_step: int | None = None
     num_in_a_row: int = 0  # that broke the rule

@@ -19,7 +19,7 @@ from runs.values.columns import MetricAlarm, SlowRank
 from trainyard.contract.base import SpecDocument, to_builtins
 from trainyard.formats.figures import number, seconds
 from trainyard.formats.words import listed
-from trainyard.spec.sections.hangs import StragglerRules
+from trainyard.spec.sections.hangs import Stragglers
 
 MAX_NAMED = 4
 # Of one rank, and of several.
@@ -101,7 +101,7 @@ class Look(NamedTuple):
         return self.over * int(steps[1] - steps[0]) if len(steps) > 1 else self.over
 
 
-def look_at(attempt: Attempt, telemetry: Telemetry, rules: StragglerRules) -> Look | None:
+def look_at(attempt: Attempt, telemetry: Telemetry, rules: Stragglers) -> Look | None:
     """Return what the ranks of the attempt measured; None where nobody could be blamed by it."""
     if attempt.world_size < 2 or telemetry.attempt != attempt.fence or telemetry.step is None:
         return None
@@ -140,7 +140,7 @@ def waits_in_each_step(spec: SpecDocument) -> bool:
 
 def scores_of(attempt: Attempt, telemetry: Telemetry) -> list[scoring.Score]:
     """Return the scores of the attempt's ranks now; nothing where they cannot be compared."""
-    look = look_at(attempt, telemetry, StragglerRules.of(attempt.run.spec))
+    look = look_at(attempt, telemetry, Stragglers.of(attempt.run.spec))
     return [] if look is None else scoring.scores(look.measured, look.over)
 
 
@@ -152,7 +152,7 @@ class SlowRankWatch:
 
     def judge(self, attempt: Attempt, telemetry: Telemetry, now: datetime) -> list[SlowRank]:
         """Write which ranks are slow now. Returns those that were not before."""
-        rules = StragglerRules.of(attempt.run.spec)
+        rules = Stragglers.of(attempt.run.spec)
         look = look_at(attempt, telemetry, rules)
         if look is None:
             return []

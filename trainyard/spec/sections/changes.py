@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from trainyard.contract.base import JsonObject
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Number, Part, more_train
+from trainyard.spec.values.fields import Number, Part, maps_or_lines, more_train
 
 MOST_CHANGES = 1_000
 CHANGEABLE = ("learning_rate", "weight_decay", "batch_size", "gradient_clip")  # fields of train
@@ -27,17 +27,6 @@ class SettingsChange(Part):
     @property
     def values(self) -> dict[str, float]:
         return {name: value for name in CHANGEABLE if (value := getattr(self, name)) is not None}
-
-
-def _changes(value: object) -> object:
-    """Accept maps, and changes as the form and the command line write them: a line each, or none."""
-    if value in ("none", ["none"]):
-        return []
-    if isinstance(value, str):
-        value = [line for line in value.splitlines() if line.strip()]
-    if not isinstance(value, list):
-        return value
-    return [change_of(one) if isinstance(one, str) else one for one in value]
 
 
 def change_of(line: str) -> JsonObject:
@@ -65,7 +54,7 @@ def _value(text: str) -> float | str:
         return text
 
 
-Changes = Annotated[list[SettingsChange], Field(max_length=MOST_CHANGES), BeforeValidator(_changes)]
+Changes = Annotated[list[SettingsChange], Field(max_length=MOST_CHANGES), maps_or_lines(change_of)]
 
 
 def changes_field() -> Any:

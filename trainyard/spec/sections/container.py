@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.values.code import FileInCode
-from trainyard.spec.values.fields import Part, more_what
+from trainyard.spec.values.fields import Part, matching, more_what
 from trainyard.spec.values.references import SecretReference, read_reference
 
 SECTION = "environment.container"
@@ -23,7 +23,7 @@ _REFERENCE = re.compile(
     rf"(?P<name>(?:{_HOST}/)?{_PART}(?:/{_PART})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?(?:@(?P<digest>sha256:[0-9a-f]{{64}}))?",
     re.ASCII,
 )
-_SECRET = re.compile(r"(mine:)?[A-Za-z_][A-Za-z0-9_]{0,99}")
+_SECRET = r"((mine:)?[A-Za-z_][A-Za-z0-9_]{0,99})?"
 
 
 class ImageReference(NamedTuple):
@@ -62,12 +62,6 @@ def _image(value: str) -> str:
     return value
 
 
-def _credentials(value: str) -> str:
-    if value and not _SECRET.fullmatch(value):
-        raise ValueError(f"must be the name of a secret, or mine:NAME, not {show(value)}")
-    return value
-
-
 def _as_section(value: object) -> object:
     """A text is the image."""
     return {"image": value} if isinstance(value, str) else value
@@ -85,8 +79,8 @@ class ContainerSection(Part):
     file: FileInCode = more_what(
         "", "Containerfile", "A Containerfile of the code, of which each node builds the image once."
     )
-    credentials: Annotated[str, Field(max_length=110), AfterValidator(_credentials)] = more_what(
-        "", "Registry credentials", "The secret with USER:PASSWORD for the image's registry."
+    credentials: Annotated[str, Field(max_length=110), matching(_SECRET, "the name of a secret, or mine:NAME")] = (
+        more_what("", "Registry credentials", "The secret with USER:PASSWORD for the image's registry.")
     )
 
     @property

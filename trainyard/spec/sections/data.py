@@ -18,8 +18,8 @@ ARCHIVED = ("zip", "tar")
 WEB = ("http", "https")
 
 
-def source_field(default: str, help: str) -> Any:
-    return what_field(default, "Data", help)
+def source_field(default: str) -> Any:
+    return what_field(default, "Data", "The rows that are learnt from: built in, or files of a kind.")
 
 
 class Data(Part):
@@ -43,9 +43,7 @@ class Data(Part):
 class TextData(Data):
     """Text to continue."""
 
-    source: Literal["python-stdlib", "text", "jsonl"] = source_field(
-        "python-stdlib", "The rows that are learnt from: built in, or files of a kind."
-    )
+    source: Literal["python-stdlib", "text", "jsonl"] = source_field("python-stdlib")
     text_field: Column = more_what(
         "text",
         "Text field",
@@ -61,9 +59,7 @@ class TextData(Data):
 class ImageData(Data):
     """Images and the class of each."""
 
-    source: Literal["digits", "images", "npz"] = source_field(
-        "digits", "The rows that are learnt from: built in, or files of a kind."
-    )
+    source: Literal["digits", "images", "npz"] = source_field("digits")
     image_size: int = what_field(
         32,
         "Image size",
@@ -77,7 +73,7 @@ class TableData(Data):
     """Rows of numbers, one column of which is to be told from the others."""
 
     source: Literal["breast-cancer", "iris", "wine", "diabetes", "csv", "parquet", "npz"] = source_field(
-        "breast-cancer", "The rows that are learnt from: built in, or files of a kind."
+        "breast-cancer"
     )
     target: Column = what_field(
         "target",

@@ -66,9 +66,6 @@ class HangRules(NamedTuple):
         return cls(None if after == AUTO else seconds_of(after), section.get("action") or "restart")
 
 
-SlowAction = Literal["notify", "exclude-node"]
-
-
 class Stragglers(Part):
     """Treatment of a run of which one rank keeps the others waiting."""
 
@@ -86,15 +83,7 @@ class Stragglers(Part):
         "without its node, where others can take its place.",
     )
 
-
-class StragglerRules(NamedTuple):
-    """The section of a resolved spec. One without the section has the defaults."""
-
-    factor: float = 1.5
-    over: int = 50
-    action: SlowAction = "notify"
-
     @classmethod
-    def of(cls, spec: SpecDocument) -> StragglerRules:
-        section = spec.get("stragglers") or {}
-        return cls(float(section.get("factor", 1.5)), int(section.get("over", 50)), section.get("action") or "notify")
+    def of(cls, spec: SpecDocument) -> Stragglers:
+        """Return the section of a resolved spec. One without the section has the defaults."""
+        return cls.model_construct(**spec.get("stragglers") or {})

@@ -9,20 +9,20 @@ from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.contract.orders import LogAction, LogRule
 from trainyard.formats.regular_expressions import has_number, problem_of
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
-from trainyard.spec.values.fields import Part
+from trainyard.spec.values.fields import Part, matching
 
 MAX_RULES = 20
 MAX_PATTERN, MAX_LABEL = 200, 40
 ACTIONS: tuple[LogAction, ...] = ("label", "notify", "exclude-node", "no-retry", "metric")
 LABEL = re.compile(r"[A-Za-z0-9_-]+")
-METRIC = re.compile(r"[A-Za-z0-9_./-]+")
 ACCEPTED = "LABEL: PATTERN, or LABEL ACTION: PATTERN"
 
 
-def _label(value: str) -> str:
-    if not METRIC.fullmatch(value):
-        raise ValueError(f"must be made of letters, digits, - and _, of a metric also / and ., not {show(value)}")
-    return value
+Label = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_LABEL),
+    matching(r"[A-Za-z0-9_./-]+", "made of letters, digits, - and _, of a metric also / and ."),
+]
 
 
 def _pattern(value: str) -> str:
@@ -47,7 +47,7 @@ def _rule(value: object) -> object:
 class RuleOfLog(Part):
     """One rule: lines that fit the pattern get the label, and the action follows."""
 
-    label: Annotated[str, Field(min_length=1, max_length=MAX_LABEL), AfterValidator(_label)]
+    label: Label
     pattern: Annotated[str, Field(min_length=1, max_length=MAX_PATTERN), AfterValidator(_pattern)]
     action: Literal["label", "notify", "exclude-node", "no-retry", "metric"] = "label"
 

@@ -128,9 +128,7 @@ class TabularTask(RecipeTask):
 
 
 Operation = Literal["all-reduce", "all-gather", "reduce-scatter", "send-receive", "ring", "parameter-server", "compute"]
-OPERATIONS: tuple[Operation, ...] = (
-    "all-reduce", "all-gather", "reduce-scatter", "send-receive", "ring", "parameter-server", "compute",
-)  # fmt: skip
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 
 # Some operations hold it once for each rank.

@@ -2,17 +2,16 @@
 
 import re
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Number, Part, more_safety
+from trainyard.spec.values.fields import Number, Part, maps_or_lines, more_safety
 
 WatchAction = Literal["notify", "stop", "rewind"]
 MOST_RULES = 20
-NO_RULES = "none"
 LEAST_OVER, MOST_OVER = 10, 10_000
 _PAIR = re.compile(r"(nan|spike|over|action|rewinds)=(\S+)")
 
@@ -28,24 +27,16 @@ class WatchRule(Part):
 
     metric: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_metric)]
     nan: bool = True
-    spike: Annotated[Number, Field(ge=0, le=1_000)] = 0.0
+    spike: Annotated[Number, Field(ge=0, le=1_000)] = 0.0  # robust deviations above the median; 0: none is looked for
     over: Annotated[int, Field(ge=LEAST_OVER, le=MOST_OVER)] = 50
     action: WatchAction = "notify"
     rewinds: Annotated[int, Field(ge=0, le=100)] = 2
 
+    def is_about(self, name: str) -> bool:
+        return fnmatchcase(name, self.metric)
+
 
 DEFAULT_RULES = [WatchRule(metric="train/loss", nan=True, spike=8.0)]
-
-
-def _rules(value: object) -> object:
-    """Accept maps, and rules as the form and the command line write them: a line each, or none."""
-    if value in (NO_RULES, [NO_RULES]):
-        return []
-    if isinstance(value, str):
-        value = [line for line in value.splitlines() if line.strip()]
-    if not isinstance(value, list):
-        return value
-    return [rule_of(one) if isinstance(one, str) else one for one in value]
 
 
 def rule_of(line: str) -> JsonObject:
@@ -87,7 +78,7 @@ def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-Rules = Annotated[list[WatchRule], Field(max_length=MOST_RULES), BeforeValidator(_rules)]
+Rules = Annotated[list[WatchRule], Field(max_length=MOST_RULES), maps_or_lines(rule_of)]
 
 
 def watch_field() -> Any:
@@ -102,24 +93,9 @@ def watch_field() -> Any:
     )
 
 
-class MetricRule(NamedTuple):
-    """A rule of a resolved spec."""
-
-    metric: str
-    nan: bool = True
-    spike: float = 0.0  # robust deviations above the median; 0: none is looked for
-    over: int = 50
-    action: WatchAction = "notify"
-    rewinds: int = 2
-
-    def is_about(self, name: str) -> bool:
-        return fnmatchcase(name, self.metric)
-
-
-def rules_of(spec: SpecDocument) -> list[MetricRule]:
+def rules_of(spec: SpecDocument) -> list[WatchRule]:
     """Return the rules of a resolved spec; one that is older than they are has the defaults."""
     if "recipe" in spec.get("task", {}) and spec["task"]["recipe"] == "communication-benchmark":
         return []
     given = spec.get("watch")
-    documents = [rule.model_dump() for rule in DEFAULT_RULES] if given is None else given
-    return [MetricRule(**{name: one[name] for name in MetricRule._fields if name in one}) for one in documents]
+    return DEFAULT_RULES if given is None else [WatchRule.model_construct(**one) for one in given]

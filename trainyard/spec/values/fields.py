@@ -20,14 +20,12 @@ Kind = Literal["text", "number", "choice", "bool", "list", "map", "lines", "node
 NUMBER, RANGE = "[number]", "[range]"
 
 LONGEST_NAME = 120
+NO_LINES = "none"
 PRIORITIES = {"high": 75, "normal": 50, "low": 25}
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_SLUG = re.compile(r"[A-Za-z0-9_-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_POINT = re.compile(r"[a-z0-9]{1,12}@\d{1,10}")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://[^/]?")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _TORCHRUN = re.compile(r"((LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|NODE_RANK|ROLE_NAME|MASTER_(ADDR|PORT))")
 _RESERVED_PREFIXES = ("TRAINYARD_", "TORCHELASTIC_")
 
@@ -87,6 +85,32 @@ train_field, more_train = partial(field, group="train"), partial(field, group="t
 safety_field, more_safety = partial(field, group="safety"), partial(field, group="safety", advanced=True)
 
 
+def matching(pattern: str, words: str) -> AfterValidator:
+    """Return what accepts a text that fits the pattern as a whole."""
+
+    def accept(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"must be {words}, not {show(value)}")
+        return value
+
+    return AfterValidator(accept)
+
+
+def maps_or_lines(read: Callable[[str], object]) -> BeforeValidator:
+    """Return what accepts maps, and their lines as the form and the command line write them, or none."""
+
+    def accept(value: object) -> object:
+        if value in (NO_LINES, [NO_LINES]):
+            return []
+        if isinstance(value, str):
+            value = [line for line in value.splitlines() if line.strip()]
+        if not isinstance(value, list):
+            return value
+        return [read(one) if isinstance(one, str) else one for one in value]
+
+    return BeforeValidator(accept)
+
+
 def _plain_number(value: object) -> object:
     # YAML 1.1 takes 1e-3 (without a dot) for text.
     return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
@@ -106,12 +130,6 @@ def _tag(value: str) -> str:
     if not seen:
         raise ValueError(f"must have characters that can be seen, not {show(value)}")
     return seen
-
-
-def _slug(value: str) -> str:
-    if not _SLUG.fullmatch(value):
-        raise ValueError(f"must be made of letters, digits, - and _, not {show(value)}")
-    return value
 
 
 def _script(value: str) -> str:
@@ -170,12 +188,6 @@ def _environment(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
-def _point(value: str) -> str:
-    if value and not _POINT.fullmatch(value):
-        raise ValueError(f"must be RUN@STEP, such as 272bay33uw@200, or empty, not {show(value)}")
-    return value
-
-
 def _location(value: str) -> str:
     if any(unicodedata.category(char) == "Cc" for char in value):
         raise ValueError(f"must have no control characters, not {show(value)}")
@@ -186,15 +198,9 @@ def _location(value: str) -> str:
     return value
 
 
-def _sha256(value: str) -> str:
-    if value and not _SHA256.fullmatch(value):
-        raise ValueError(f"must be 64 digits 0-9 and a-f, or empty, not {show(value)}")
-    return value
-
-
-def _span(
+def _seconds(
     limit_s: float, *, may_be_empty: bool = False, may_be_zero: bool = False, least_s: float = 0.0
-) -> Callable[[Any], Any]:
+) -> BeforeValidator:
     """Return what accepts a duration up to the limit, as text or as a number of seconds, and writes it in one way."""
 
     def accept(value: object) -> object:
@@ -206,17 +212,12 @@ def _span(
             return value
         seconds = durations.seconds_of(value)
         if seconds > limit_s or seconds < least_s or (seconds == 0 and not may_be_zero):
-            least = (
-                f"at least {durations.duration(least_s)} and "
-                if least_s
-                else ""
-                if may_be_zero
-                else "more than 0s and "
-            )
+            least = "" if may_be_zero else "more than 0s and "
+            least = f"at least {durations.duration(least_s)} and " if least_s else least
             raise ValueError(f"must be {least}at most {durations.duration(limit_s)}, not {show(value)}")
         return durations.duration(seconds)
 
-    return accept
+    return BeforeValidator(accept)
 
 
 def _degree(value: object) -> object:
@@ -244,8 +245,9 @@ def checked_priority(value: object) -> int | str:
 
 Number = Annotated[float, BeforeValidator(_plain_number)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_name)]
-Slug = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_slug)]
-SlugOrEmpty = Annotated[str, Field(max_length=60), AfterValidator(lambda value: value and _slug(value))]
+_SLUG_WORDS = "made of letters, digits, - and _"
+Slug = Annotated[str, Field(min_length=1, max_length=60), matching(r"[A-Za-z0-9_-]+", _SLUG_WORDS)]
+SlugOrEmpty = Annotated[str, Field(max_length=60), matching(r"[A-Za-z0-9_-]*", _SLUG_WORDS)]
 Tag = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_tag)]
 Location = Annotated[str, Field(max_length=2_000), AfterValidator(_location)]
 Priority = Annotated[
@@ -254,25 +256,20 @@ Priority = Annotated[
     WithJsonSchema({"anyOf": [{"enum": list(PRIORITIES)}, {"type": "integer", "minimum": 0, "maximum": 100}]}),
 ]
 Column = Annotated[str, Field(min_length=1, max_length=200)]
-Sha256 = Annotated[str, AfterValidator(_sha256)]
-Point = Annotated[str, Field(max_length=24), AfterValidator(_point)]
-_IN_JSON = WithJsonSchema({"anyOf": [{"type": "string", "maxLength": 40}, {"type": "number", "minimum": 0}]})
-TimeLimit = Annotated[
-    str, Field(max_length=40), BeforeValidator(_span(durations.LONGEST_TIME_S, may_be_empty=True)), _IN_JSON
+Sha256 = Annotated[str, matching(r"([0-9a-f]{64})?", "64 digits 0-9 and a-f, or empty")]
+Point = Annotated[
+    str, Field(max_length=24), matching(r"([a-z0-9]{1,12}@\d{1,10})?", "RUN@STEP, such as 272bay33uw@200, or empty")
 ]
-Grace = Annotated[
-    str, Field(max_length=40), BeforeValidator(_span(durations.LONGEST_GRACE_S, may_be_zero=True)), _IN_JSON
-]
-Window = Annotated[str, Field(max_length=40), BeforeValidator(_span(durations.LONGEST_TIME_S)), _IN_JSON]
-Backoff = Annotated[
-    str, Field(max_length=40), BeforeValidator(_span(durations.LONGEST_PAUSE_S, may_be_zero=True)), _IN_JSON
-]
-Lease = Annotated[
+_Span = Annotated[
     str,
     Field(max_length=40),
-    BeforeValidator(_span(durations.LONGEST_TIME_S, least_s=durations.SHORTEST_LEASE_S)),
-    _IN_JSON,
+    WithJsonSchema({"anyOf": [{"type": "string", "maxLength": 40}, {"type": "number", "minimum": 0}]}),
 ]
+TimeLimit = Annotated[_Span, _seconds(durations.LONGEST_TIME_S, may_be_empty=True)]
+Grace = Annotated[_Span, _seconds(durations.LONGEST_GRACE_S, may_be_zero=True)]
+Window = Annotated[_Span, _seconds(durations.LONGEST_TIME_S)]
+Backoff = Annotated[_Span, _seconds(durations.LONGEST_PAUSE_S, may_be_zero=True)]
+Lease = Annotated[_Span, _seconds(durations.LONGEST_TIME_S, least_s=durations.SHORTEST_LEASE_S)]
 Script = Annotated[str, Field(max_length=500), AfterValidator(_script)]
 Module = Annotated[str, Field(max_length=500), AfterValidator(_module)]
 Argument = Annotated[str, Field(max_length=10_000)]

@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from runs.life.watching.clock import Broken, Point, SeriesWatch
-from trainyard.spec.sections.watch import MetricRule
+from trainyard.spec.sections.watch import WatchRule
 
-RULE = MetricRule("train/loss", nan=True, spike=8.0, over=50)
+RULE = WatchRule(metric="train/loss", nan=True, spike=8.0, over=50)
 
 
-def broken(values: list[float], rule: MetricRule = RULE) -> list[Broken]:
+def broken(values: list[float], rule: WatchRule = RULE) -> list[Broken]:
     return list(SeriesWatch(rule).take(Point(step, 0.0, value) for step, value in enumerate(values, 1)))
 
 
@@ -27,7 +27,7 @@ def falling(seed: int, number: int) -> list[float]:
 def test_nan_and_infinities_break_a_rule_that_says_so() -> None:
     found = broken([1.0, math.nan, 1.0, math.inf, -math.inf])
     assert [(one.point.step, one.kind) for one in found] == [(2, "nan"), (4, "nan"), (5, "nan")]
-    assert broken([1.0, math.nan], RULE._replace(nan=False)) == []
+    assert broken([1.0, math.nan], RULE.model_copy(update={"nan": False})) == []
 
 
 def test_a_spike_is_found_with_what_was_usual_before() -> None:

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,22 @@ def num_channels_of(files: Files) -> int:
     some = files.paths[:: max(1, len(files.paths) // LOOKED_AT)]
     grey = 0
     for path in some:
-        try:
-            with Image.open(path) as image:  # its head alone is read
-                grey += image.mode in GREY
-        except Exception as error:  # whatever Pillow's readers raise for what is no image
-            raise DataProblem(
-                f"{files.name_of(path)} cannot be read as an image ({error}): save it again, or remove it"
-            ) from None
+        with _opened(path, files.name_of(path)) as image:  # its head alone is read
+            grey += image.mode in GREY
     return 1 if 2 * grey > len(some) else 3
+
+
+@contextmanager
+def _opened(path: Path, name: str) -> Iterator[Image.Image]:
+    """Open an image for as long as it is read. Raises DataProblem with ``name`` for what cannot be, also where it is
+    larger than Pillow takes for honest."""
+    try:
+        with Image.open(path) as image:
+            yield image
+    except Image.DecompressionBombError as error:
+        raise DataProblem(f"{name} is too large ({error}): scale it down") from None
+    except Exception as error:  # whatever Pillow's readers raise for what is no image
+        raise DataProblem(f"{name} cannot be read as an image ({error}): save it again, or remove it") from None
 
 
 def write_folder(folder: Path, files: Files, size: int) -> Facts:
@@ -189,27 +198,15 @@ def facts_of(writer: SamplesWriter, shape: tuple[int, ...], classes: list[str]) 
 
 def read_picture(path: Path, name: str, size: int, num_channels: int) -> Array:
     """Return the image, uint8 (channels, size, size): its shorter side scaled to ``size``, the middle of the longer.
-
-    Raises DataProblem with ``name`` for what cannot be read, also where it is larger than Pillow takes for honest.
-    """
-    try:
-        return _read(path, size, num_channels)
-    except Image.DecompressionBombError as error:
-        raise DataProblem(f"{name} is too large ({error}): scale it down") from None
-    except Exception as error:  # whatever Pillow's readers raise for what is no image
-        raise DataProblem(f"{name} cannot be read as an image ({error}): save it again, or remove it") from None
-
-
-def _read(path: Path, size: int, num_channels: int) -> Array:
-    with Image.open(path) as opened:
+    Raises DataProblem as ``_opened`` does."""
+    with _opened(path, name) as opened:
         limit = Image.MAX_IMAGE_PIXELS
         if limit is not None and opened.width * opened.height > limit:
             raise Image.DecompressionBombError(f"{opened.width} x {opened.height} pixels; accepted are {limit:,}")
         # A JPEG is decoded at the nearest size above: that is most of the work.
         opened.draft("RGB" if num_channels == 3 else "L", (size, size))
         image = ImageOps.exif_transpose(opened)
-        image = ImageOps.fit(_opaque(image, num_channels), (size, size), Image.Resampling.BILINEAR)
-    values = np.asarray(image)
+        values = np.asarray(ImageOps.fit(_opaque(image, num_channels), (size, size), Image.Resampling.BILINEAR))
     return values[None] if num_channels == 1 else np.ascontiguousarray(values.transpose(2, 0, 1))
 
 
