@@ -20,6 +20,10 @@ from trainyard.contract.base import JsonObject
 router = Resource(tags=["plans"])
 
 
+class PlansQuery(Schema):
+    count: int = Field(3, ge=0, le=10, description="proposals, at most")
+
+
 class RatesOut(Schema):
     is_measured: bool
     run: str | None = Field(description="the benchmark that measured them, where you see it")
@@ -55,17 +59,13 @@ class RunPlanOut(Schema):
 
 @router.post("/plans", response=PlansOut, openapi_extra=body_of(SPEC), summary="Cost of a spec before launch")
 @operation(thing(Permission.PROJECTS_READ))
-def make(
-    request: HttpRequest,
-    document: InBody[JsonObject],
-    count: int = Query(3, ge=0, le=10, description="proposals, at most"),
-) -> PlansOut:
+def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQuery]) -> PlansOut:
     """The body is a spec. Nothing is written. `estimate` has the memory of each rank and the time of a step by part,
     each with `total` and the range `low` to `high`. `proposals` have `changes` as overrides. `rates` are assumed, or
     measured by a run (null if you cannot see it). 422 for scripts and benchmarks. Example: `?count=3 {"name": "hello",
     "task": {"recipe": "language-model"}}`"""
     user = actor(request)
-    found = plans_of(user, document, count=count, now=timezone.now())
+    found = plans_of(user, document, count=query.count, now=timezone.now())
     known, start = found.costs.known, found.start
     return PlansOut(
         estimate=dict(found.costs.estimate.as_document()),
