@@ -19,12 +19,13 @@ from django.db import DatabaseError
 from django.http.request import split_domain_port, validate_host
 
 from dashboard.http.credentials import Credential, users_of
+from runs.models import Run
 from runs.people.identity import second_factor
 from runs.rights.access import (
     Permission,
     Sight,
     has_scope,
-    projects_of_runs,
+    projects_of,
     reach_by_token,
     sight_by_token,
     sights,
@@ -66,7 +67,7 @@ def answers(questions: Sequence[AdmissionQuestion]) -> list[Answer]:
     """Return for each question what the person sees, or the code with which the socket is closed."""
     users = users_of(question.credential for question in questions)
     known = sights(list({user.pk: user for user in users.values()}.values()))
-    projects = projects_of_runs({question.run_id for question in questions if question.run_id is not None})
+    projects = projects_of(Run, {question.run_id for question in questions if question.run_id is not None})
     without_factor = second_factor.missing(list(users.values()))
 
     def answer(question: AdmissionQuestion) -> Answer:

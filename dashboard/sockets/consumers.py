@@ -15,10 +15,11 @@ from dashboard.sockets import feeds
 from dashboard.sockets.admission import NOT_FOUND, AdmissionQuestion, admission
 from dashboard.sockets.feeds import Feed, Member, Outbox, feed_of
 from dashboard.sockets.session_socket import SessionSocket
+from runs.models import Run, Sweep
 from runs.records.deltas import delta
 from runs.records.deltas.delta import Delta, EncodedDelta, encode, from_wire, message_text
 from runs.records.metrics import progress
-from runs.rights.access import Permission, Sight, projects_of_runs, projects_of_sweeps
+from runs.rights.access import Permission, Sight, projects_of
 from runs.rights.access.operations import Rule, lists, thing
 from runs.serving.broadcast import OVERVIEW_GROUP, Message, run_group
 from runs.serving.rates import Throttle
@@ -205,10 +206,10 @@ class OverviewFeed(Feed):
                 projects.clear()  # what was true of a run need not stay so
                 self.hint(message_text({"type": "ping", "cursor": 0, "server": await feeds.server_sentences()}))
             self._has_changes.clear()
-            for kind, projects_of in (("run", projects_of_runs), ("sweep", projects_of_sweeps)):
+            for kind, model in (("run", Run), ("sweep", Sweep)):
                 changed, self._changed[kind] = self._changed[kind], set()
                 if unknown := changed - projects.keys():
-                    projects.update(await database_sync_to_async(projects_of)(unknown))
+                    projects.update(await database_sync_to_async(projects_of)(model, unknown))
                 for one in changed:
                     text, project = message_text({"type": kind, kind: one}), projects.get(one)
                     for member in self.members:

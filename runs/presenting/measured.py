@@ -41,18 +41,18 @@ def measured_of(run: Run) -> Measured | None:
     phases = {name: _phase(facts, name) for name in ("data", "communication", "optimizer", "checkpoint")}
     forward, backward = _phase(facts, "forward"), _phase(facts, "backward")
     compute = None if forward is None or backward is None else forward + backward
-    least = _over(min, (one.phases.get("communication") for one in facts.values()))
+    least = over(min, (one.phases.get("communication") for one in facts.values()))
     waiting = None if least is None else (phases["communication"] or 0.0) - least
-    total = _over(max, (one.step_time_s for one in facts.values()))
+    total = over(max, (one.step_time_s for one in facts.values()))
     mfu, units_per_second = _speed(run, facts, total)
     return {
         "num_ranks": len(facts),
-        "step": _over(max, (one.step for one in facts.values())),
-        "num_steps": _over(min, (one.num_steps for one in facts.values())),
+        "step": over(max, (one.step for one in facts.values())),
+        "num_steps": over(min, (one.num_steps for one in facts.values())),
         "memory": {rank: one.peak_memory_bytes for rank, one in facts.items()},
         "step_time": {"compute": compute, **phases, "waiting": waiting, "total": total},
-        "sent_bytes": _over(max, (one.sent_bytes for one in facts.values())),
-        "flops_per_step": _over(sum, (one.flops_per_step for one in facts.values())),
+        "sent_bytes": over(max, (one.sent_bytes for one in facts.values())),
+        "flops_per_step": over(sum, (one.flops_per_step for one in facts.values())),
         "mfu": mfu,
         "units_per_second": units_per_second,
     }
@@ -61,7 +61,7 @@ def measured_of(run: Run) -> Measured | None:
 def _speed(run: Run, facts: Facts, total: float | None) -> tuple[float | None, float | None]:
     """Return MFU and units per second as everywhere; of a run that logged neither, what its ranks' facts say."""
     logged = throughputs([run.pk])[run.pk]
-    mfu = _over(fmean, (one.mfu for one in facts.values())) if logged.mfu is None else logged.mfu
+    mfu = over(fmean, (one.mfu for one in facts.values())) if logged.mfu is None else logged.mfu
     return mfu, _rate(run, total) if logged.value is None else logged.value
 
 
@@ -73,10 +73,10 @@ def _rate(run: Run, total: float | None) -> float | None:
 
 
 def _phase(facts: Facts, name: str) -> float | None:
-    return _over(fmean, (one.phases.get(name) for one in facts.values()))
+    return over(fmean, (one.phases.get(name) for one in facts.values()))
 
 
-def _over(how: Callable[[Iterable[float]], float], values: Iterable[float | None]) -> float | None:
+def over(how: Callable[[Iterable[float]], float], values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return how(known) if known else None
 

@@ -100,15 +100,15 @@ def _typed(text: str) -> float | bool | str:
     return number if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)) else text
 
 
-def why_not_kept(config: JsonObject) -> str:
-    """Return why a configuration cannot be kept; "" where it can."""
+def why_not_kept(document: JsonObject, max_bytes: int = MAX_BYTES) -> str:
+    """Return why a document, such as a configuration, cannot be kept; "" where it can."""
     try:
-        num_bytes = len((text := json.dumps(config, ensure_ascii=False, allow_nan=False)).encode())
+        num_bytes = len((text := json.dumps(document, ensure_ascii=False, allow_nan=False)).encode())
     except (ValueError, RecursionError):  # NaN, halves of surrogate pairs, brackets without end
         return "this is not JSON that can be kept: a number in it is not finite, or a text is no Unicode"
     if r"\u0000" in text.replace(r"\\", ""):
         return "a text in it has a NUL"
-    return f"{num_bytes:,} bytes are more than the {MAX_BYTES:,} that are kept" if num_bytes > MAX_BYTES else ""
+    return f"{num_bytes:,} bytes are more than the {max_bytes:,} that are kept" if num_bytes > max_bytes else ""
 
 
 class Origin(NamedTuple):

@@ -13,7 +13,7 @@ from django.urls import reverse
 from dashboard.pages.shared.estimate import ASSUMED, spans
 from runs.models import Placement, Run
 from runs.presenting.advice import Advice, advice_of
-from runs.presenting.measured import Measured, measured_of
+from runs.presenting.measured import Measured, measured_of, over
 from runs.records.metrics.progress import facts_of
 from runs.records.time_use.sums import times_shown
 from trainyard.contract.facts import COORDINATES, CoordinateFacts, EstimateDocument, MemoryDocument, StepTimeDocument
@@ -114,7 +114,7 @@ def _time_rows(predicted: EstimateDocument, measured: Measured | None, is_measur
     yield _row(
         "Communication",
         "and waiting for other ranks, a pipeline's bubble too",
-        _sum(plan.get("communication"), plan.get("bubble")),
+        over(sum, (plan.get("communication"), plan.get("bubble"))),
         found.get("communication"),
         seconds,
         "Ranks wait for the slowest here: where their speed differs, this grows.",
@@ -204,11 +204,6 @@ def _difference(off: float) -> str:
         return f"{1 + off:.3g} times"
     points = round(100 * off)
     return f"{points:+d} %".replace("-", "−") if points else "0 %"
-
-
-def _sum(*values: float | None) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def _rounded(value: float | None) -> int | None:

@@ -32,10 +32,6 @@ class NodeEdit(Body):
     slots: int = Field(ge=1, le=1024, description="ranks that it takes at once")
 
 
-class NodesQuery(ListQuery):
-    cluster: str | None = None
-
-
 NodeOut = schema_of(answers.Node)
 
 
@@ -72,11 +68,11 @@ def join(request: HttpRequest) -> HttpResponse:
 
 @router.get("/nodes", response=page_of(answers.Node))
 @operation(lists(Permission.CLUSTERS_READ))
-def find(request: HttpRequest, query: Query[NodesQuery]) -> Page[answers.Node]:
+def find(request: HttpRequest, query: Query[ListQuery], cluster: str | None = None) -> Page[answers.Node]:
     """Example: `?cluster=lab`"""
     found = visible_nodes(actor(request)).prefetch_related("held_slots__placement__attempt")
-    if query.cluster:
-        found = found.filter(cluster=get_cluster(actor(request), query.cluster))
+    if cluster:
+        found = found.filter(cluster=get_cluster(actor(request), cluster))
     return page(found, _nodes, sort="name", cursor=query.cursor, limit=query.limit)
 
 

@@ -79,14 +79,9 @@ class FiltersQuery(Schema):
         return Filters(frozenset(self.rank), self.stream or "", levels, self.attempt)
 
 
-class FirstError(schema_of(log_windows.ErrorPlace)):  # type: ignore[misc]  # the fields are those of the records
-    """Place of a line."""
-
-
-class Overview(schema_of(log_windows.Overview)):  # type: ignore[misc]  # as above
+class Overview(schema_of(log_windows.Overview)):  # type: ignore[misc]  # the fields are those of the records
     """Numbers of lines."""
 
-    first_error: FirstError | None
     labels: dict[str, int] = Field(description="how many lines got each label of a rule, whatever the other filters")
 
 
@@ -114,8 +109,7 @@ class LocateQuery(FiltersQuery):
     from_: int | None = Field(default=None, alias="from", ge=-1, le=2**53)
 
 
-class Located(schema_of(log_windows.Located)):  # type: ignore[misc]  # as above
-    """Place of a line."""
+Located = schema_of(log_windows.Located, "Located")
 
 
 class SearchQuery(FiltersQuery):

@@ -1,7 +1,6 @@
 """``/projects/{id}/workspace``: how the one who asks looks at a project's charts. Nobody else sees it.
 ``/projects/{id}/layout``: which charts are where for those who have no layout of their own."""
 
-import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -14,6 +13,7 @@ from runs.models import Project, User, Workspace
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_project, require_account
 from runs.rights.access.operations import operation, thing
+from runs.values.run_config import why_not_kept
 from trainyard.contract.base import JsonObject
 
 router = Resource(tags=["projects"])
@@ -63,7 +63,7 @@ def keep_layout(request: HttpRequest, project_id: str, body: WorkspaceIn) -> Wor
 
 
 def _kept(user: User | None, project: Project, state: JsonObject) -> WorkspaceOut | HttpResponse:
-    if words := _why_not(state):
+    if words := why_not_kept(state, MAX_BYTES):
         return problem(422, f"state: {words}", code="invalid", errors=[{"path": "state", "message": words}])
     kept, _ = Workspace.objects.update_or_create(user=user, project=project, defaults={"state": state})
     return _answer(kept)
@@ -71,12 +71,3 @@ def _kept(user: User | None, project: Project, state: JsonObject) -> WorkspaceOu
 
 def _answer(row: Workspace | None) -> WorkspaceOut:
     return WorkspaceOut(state=row.state, saved_at=stamp(row.saved_at)) if row else WorkspaceOut(state={}, saved_at=None)
-
-
-def _why_not(state: JsonObject) -> str:
-    """Return why the state cannot be kept; "" where it can."""
-    try:
-        num_bytes = len(json.dumps(state, ensure_ascii=False, allow_nan=False).encode())
-    except (ValueError, RecursionError):  # NaN, halves of surrogate pairs, brackets without end
-        return "this is not JSON that can be kept"
-    return f"{num_bytes:,} bytes are more than the {MAX_BYTES:,} that are kept" if num_bytes > MAX_BYTES else ""

@@ -30,10 +30,6 @@ class ReportChange(Body):
     version: int = Field(ge=1, le=1_000_000, description="the newest, as it was read")
 
 
-class ReportsQuery(ListQuery):
-    project: str | None = None
-
-
 class ReportLink(Schema):
     id: str
     url: str = Field(description="its page")
@@ -66,10 +62,10 @@ def create(request: HttpRequest, body: InBody[ReportIn]) -> ReportLink:
 
 @router.get("/reports", response=Page[ReportItem])
 @operation(lists(Permission.RUNS_READ))
-def find(request: HttpRequest, query: Query[ReportsQuery]) -> Page[ReportItem]:
+def find(request: HttpRequest, query: Query[ListQuery], project: str | None = None) -> Page[ReportItem]:
     found = visible_reports(actor(request))
-    if query.project:
-        found = found.filter(project=named_project(actor(request), query.project))
+    if project:
+        found = found.filter(project=named_project(actor(request), project))
     return page(found, _items, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 

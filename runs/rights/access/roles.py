@@ -282,11 +282,6 @@ def reach_by_token(user: User, sight: Sight) -> Sight:
     return Sight(mine if sight.projects is None else mine & sight.projects)
 
 
-def projects_of_runs(run_ids: Collection[str]) -> dict[str, str]:
-    """Return the project of each of the runs that there are: who sees the project sees the run."""
-    return dict(Run.objects.filter(pk__in=run_ids).values_list("pk", "project_id"))
-
-
-def projects_of_sweeps(sweep_ids: Collection[str]) -> dict[str, str]:
-    """Return the project of each of the sweeps that there are: who sees the project sees the sweep."""
-    return dict(Sweep.objects.filter(pk__in=sweep_ids).values_list("pk", "project_id"))
+def projects_of(kind: type[Run | Sweep], keys: Collection[str]) -> dict[str, str]:
+    """Return the project of each of the runs, or sweeps, that there are: who sees the project sees them."""
+    return dict(kind.objects.filter(pk__in=keys).values_list("pk", "project_id"))

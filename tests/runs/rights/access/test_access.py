@@ -87,7 +87,7 @@ def test_the_sights_of_many_say_what_the_loader_says_of_each(cast: Cast, make_ru
     people = [cast.owner, cast.viewer, cast.outsider, make_user("root", is_superuser=True)]
     people += [make_user("gone", is_superuser=True, is_active=False), make_user("elsewhere")]
     Membership.objects.create(project=other, user=people[-1], role=Role.VIEWER)
-    sights, projects = access.sights(people), access.projects_of_runs(run_ids)
+    sights, projects = access.sights(people), access.projects_of(Run, run_ids)
     for user in people:
         for run_id in run_ids:
             try:
