@@ -1,4 +1,4 @@
-"""Each operation of docs/rest.md, with the example that stands there, against a running Trainyard."""
+"""Each operation of docs/rest_*.md, with the example that stands there, against a running Trainyard."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.load.planting import plant_points
+from dashboard.management.commands.rest import PAGES
 from tests.up_process import ROOT
 from tests.whole.runs import FINAL, Document, Yard, example
 from trainyard.bundle import pack
@@ -86,7 +87,7 @@ NAMES = {
 
 def commands() -> dict[str, str]:
     """Return the commands that the page describes, by heading, in an order that can be followed."""
-    page = (ROOT / "docs" / "rest.md").read_text()
+    page = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in PAGES)
     found = {}
     for part in re.split(r"^### (?=`)", page, flags=re.MULTILINE)[1:]:
         heading = part[1 : part.index("`", 1)]
