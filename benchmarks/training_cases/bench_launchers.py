@@ -83,7 +83,7 @@ def row(one: Measured, first: Measured, what: str, ours: list[float], theirs: li
 
 
 def print_for_the_page(found: list[Measured]) -> None:
-    """Print the table of docs/systems.md."""
+    """Print the table of docs/systems_compared.md."""
     print(line(("launcher", "ran on", f"{STEPS} losses", "first step, s", "after a kill, s")), file=sys.stderr)
     for one in found:
         seconds = [number(middle(each)) if each else "" for each in (one.starts, one.restarts)]

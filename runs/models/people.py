@@ -72,7 +72,7 @@ class Project(models.Model):
     # Where its data may lie, separated by commas as in Cluster.region; empty: anywhere.
     regions = models.CharField(max_length=300, blank=True)
     quota_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # of all that it stores; None: no limit
-    # Its part of the clusters that it may use: see docs/queue.md. None: no limit.
+    # Its part of the clusters that it may use: see docs/queue_shares.md. None: no limit.
     weight = models.FloatField(default=1.0)
     share_group = models.CharField(max_length=60, blank=True, validators=[validate_slug])  # "": one by itself
     group_weight = models.FloatField(null=True, blank=True)  # the same in all projects of the group

@@ -1,4 +1,4 @@
-"""The page of attacks names tests that are there, and the server calls nothing that runs what others send."""
+"""Pages of attacks and faults name tests that are there, and the server calls nothing that runs what others send."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "attacks.md"
+PAGES = [ROOT / "docs" / name for name in ("attacks.md", "faults.md")]
 SERVER = ("runs", "dashboard")
 # On a cluster's own machine, where Ray has its code taken along by value.
 ELSEWHERE = {"runs/engines/ray/trainyard_ray/__main__.py"}
@@ -30,8 +30,8 @@ OWN = {
 CALLS = {"eval", "exec", "os.system", "os.popen", "torch.load", "yaml.unsafe_load", "yaml.full_load"}
 
 
-def test_every_test_on_the_page_is_there() -> None:
-    named = set(re.findall(r"`(tests/[\w/.]+)`", PAGE.read_text()))
+def test_every_test_on_the_pages_is_there() -> None:
+    named = set(re.findall(r"`(tests/[\w/.]+)`", "".join(page.read_text() for page in PAGES)))
     assert len(named) > 50
     assert {name for name in named if not (ROOT / name).exists()} == set()
 

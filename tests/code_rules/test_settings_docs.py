@@ -1,4 +1,4 @@
-"""docs/configuration.md names every variable of ours that the code reads, and none that it does not."""
+"""The pages docs/configuration*.md name every variable of ours that the code reads, and none that it does not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("trainyard", "workers", "runs", "dashboard")
-PAGE = (ROOT / "docs" / "configuration.md").read_text()
+PAGE = "\n".join(page.read_text() for page in sorted((ROOT / "docs").glob("configuration*.md")))
 OURS = re.compile(r"\bTRAINYARD_[A-Z]+(?:_[A-Z]+)*\b")
 READ = re.compile(r"""(?:environ(?:\.get\(|\[)|number\()\s*["']([A-Z][A-Z_]+)["']""")
 # The machine's own, which we only look at.

@@ -1,6 +1,7 @@
-"""``python -m tests.printed_pages.rest`` prints the operations of the REST API, as docs/rest.md lists them."""
+"""``python -m tests.printed_pages.rest [PAGE]`` prints the operations of the REST API, as docs/rest_*.md list them."""
 
 import re
+import sys
 from collections import defaultdict
 
 from tests.printed_pages import django_is_ready
@@ -13,11 +14,22 @@ from trainyard.contract.base import JsonObject  # noqa: E402
 METHODS = ("get", "post", "put", "patch", "delete")
 PAGING = {"cursor", "limit"}  # the page explains them once
 FOR_NODES, OF_NODES = " (nodes only)", "Nodes only"
+CHANGES = "Changes of runs"
+PAGES = {  # of docs/, each with its sections
+    "rest_run_changes": (CHANGES, "Plans"),
+    "rest_runs": ("Runs",),
+    "rest_series": ("Series", "Points"),
+    "rest_logs_files": ("Logs", "Media", "Files"),
+    "rest_sweeps": ("Jobs", "Sweeps", "Datasets", "Bundles"),
+    "rest_clusters": ("Clusters", "Nodes", OF_NODES),
+    "rest_projects": ("Projects", "Secrets", "Reports"),
+    "rest_people": ("People", "Audit", "Notices", "Health"),
+}
 EXAMPLE = re.compile(r"\s*(Example: `.*`)$")
 
 
-def documented() -> str:
-    """Return the operations of the OpenAPI document in Markdown: a heading for each resource, those of nodes last."""
+def documented(page: str) -> str:
+    """Return the operations of one page in Markdown: a heading for each resource."""
     document = api.get_openapi_schema(path_prefix="/api/v1/")
     sections: dict[str, list[str]] = defaultdict(list)
     explained: set[tuple[str, str]] = set()  # fields by section: a name is explained where it stands first
@@ -25,13 +37,13 @@ def documented() -> str:
         for method, operation in methods.items():
             if method in METHODS:
                 section = OF_NODES if operation["summary"].endswith(FOR_NODES) else operation["tags"][0].capitalize()
+                section = CHANGES if section == "Runs" and method != "get" else section
                 fields = [*_query(operation), *_body(operation, document["components"]["schemas"])]
                 known = [f"`{name}`" if (section, words) in explained else words for name, words in fields]
                 explained |= {(section, words) for _, words in fields}
                 heading = f"### `{method.upper()} {path.removeprefix('/api/v1')}`"
                 sections[section].append("\n".join([heading, *_lines(operation, known)]))
-    sections[OF_NODES] = sections.pop(OF_NODES)  # the last one
-    return "\n\n".join(f"## {title}\n\n" + "\n\n".join(found) for title, found in sections.items()) + "\n"
+    return "\n\n".join(f"## {title}\n\n" + "\n\n".join(sections[title]) for title in PAGES[page]) + "\n"
 
 
 def _lines(operation: JsonObject, fields: list[str]) -> list[str]:
@@ -72,4 +84,4 @@ def _field(name: str, about: JsonObject) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    print(documented(), end="")
+    print("\n".join(map(documented, sys.argv[1:] or PAGES)), end="")

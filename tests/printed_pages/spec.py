@@ -1,11 +1,11 @@
-"""``python -m tests.printed_pages.spec`` prints the tables of docs/spec.md: the fields, one table for each part of the
-form, and what goes with what."""
+"""``python -m tests.printed_pages.spec`` prints the tables of docs/spec_*.md and docs/parallel.md: the fields, and what
+goes with what."""
 
 import json
 from collections.abc import Callable
 from itertools import groupby
 
-from trainyard.spec.form import GROUPS, FieldInfo, fields_of, form_fields
+from trainyard.spec.form import FieldInfo, fields_of, form_fields
 from trainyard.spec.models import KINDS
 from trainyard.spec.sections.parallel import KIND
 from trainyard.spec.sections.resources import MOST_NODES
@@ -17,8 +17,10 @@ from trainyard.spec.strategies.strategy import Axis
 from trainyard.spec.values.fields import Needs
 
 LINES = {"environment.requirements": "list of texts, or a file", "changes": "list of changes"}
+SCRIPTS = "Scripts"
 TITLES = {
     "what": "What",
+    SCRIPTS: SCRIPTS,
     "where": "Where",
     "parallel": "Parallel (recipes that train)",
     "train": "Train (recipes that train)",
@@ -29,10 +31,14 @@ TITLES = {
 def tables() -> str:
     """Return a heading and a table in Markdown for each group of fields."""
     parts = []
-    for group in GROUPS:
-        rows = [_row(field) for field in form_fields() if field.group == group]
-        parts.append("\n".join([f"### {TITLES[group]}", "", "| field | values | meaning |", "|---|---|---|", *rows]))
+    for group, title in TITLES.items():
+        rows = [_row(field) for field in form_fields() if _part(field) == group]
+        parts.append("\n".join([f"## {title}", "", "| field | values | meaning |", "|---|---|---|", *rows]))
     return "\n\n".join(parts) + "\n"
+
+
+def _part(field: FieldInfo) -> str:
+    return SCRIPTS if field.group == "what" and set(field.tasks) == {"script"} else field.group
 
 
 def products() -> str:

@@ -7,15 +7,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.printed_pages.spec import products, tables
+from tests.printed_pages.spec import SCRIPTS, TITLES, products, tables
 from trainyard.cli.parser import build_parser
 from trainyard.cli.programs import PROGRAMS
 from trainyard.spec import parse_spec
 from trainyard.spec.document import load_spec_file, parse_document
+from trainyard.spec.form import GROUPS
 from trainyard.spec.sections.restarts import DEFAULT_ACTIONS
 from trainyard.spec.sweeps import parse_sweep, space_problems
 
 DOCS = Path(__file__).parents[2] / "docs"
+SPECS = ("spec*.md", "parallel.md", "hangs.md", "recovery*.md", "watch.md", "log_rules.md", "queue*.md")
 
 
 def commands(parser: argparse.ArgumentParser, above: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -30,21 +32,25 @@ def commands(parser: argparse.ArgumentParser, above: str = "") -> Iterator[tuple
 
 def sections() -> dict[str, str]:
     """Return the text under each heading ``### `trainyard …` `` of the page, by the command's words."""
-    text = (DOCS / "cli.md").read_text()
+    text = "\n".join(page.read_text().partition("\n## ")[2] for page in sorted(DOCS.glob("cli*.md")))
     parts = re.split(r"^### `trainyard ([a-z -]+?)(?: [A-Z\[-].*)?`$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def test_the_tables_of_the_spec_are_those_of_the_code() -> None:
-    assert tables() in (DOCS / "spec.md").read_text(), "put what `python -m trainyard.spec` prints into docs/spec.md"
+    text = "\n".join(page.read_text() for page in DOCS.glob("spec_*.md"))
+    assert set(TITLES) - {SCRIPTS} == set(GROUPS)
+    for table in re.split(r"\n(?=## )", tables()):
+        assert text.count(table) == 1, "put what `python -m tests.printed_pages.spec` prints into docs/spec_*.md"
 
 
 def test_the_tables_of_what_goes_together_are_those_of_the_code() -> None:
-    assert products() in (DOCS / "spec.md").read_text(), "put what `python -m trainyard.spec` prints into docs/spec.md"
+    assert products() in (DOCS / "parallel.md").read_text(), "see tests/printed_pages"
 
 
 def test_every_spec_on_the_pages_is_a_valid_one() -> None:
-    text = "\n".join((DOCS / name).read_text() for name in ("spec.md", "recovery.md", "log_rules.md", "queue.md"))
+    pages = (page for name in SPECS for page in sorted(DOCS.glob(name)))
+    text = "\n".join(page.read_text() for page in pages)
     found = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     assert len(found) > 5
     for one in found:

@@ -86,7 +86,7 @@ def explained(
     """
     message = str(error.message)
     if user >= 0 and error.type == "PermissionError" and message:
-        why = f"the ranks of this project are Unix user {user} here, to whom it must be open (docs/isolation.md)"
+        why = f"the ranks of this project are Unix user {user} here, to whom it must be open (docs/isolation_disk.md)"
         return msgspec.structs.replace(error, message=f"{message.splitlines()[0]}; {why}.")
     if has_no_torchrun and NO_VARIABLE.search(message):
         why = "the only process of a run has torchrun's variables where task.distributed is true"

@@ -161,7 +161,7 @@ export class Session {
   }
 }
 
-// Messages of a session's socket: a byte for the kind, then what it carries. See docs/rest.md.
+// Messages of a session's socket: a byte for the kind, then what it carries. See docs/interactive.md.
 const KIND = { input: 1, size: 3, taken: 4, end: 6, output: 20, begun: 21, ended: 22, alive: 23, credit: 24 };
 const NUMBER_BYTES = 8;
 

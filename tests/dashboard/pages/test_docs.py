@@ -64,7 +64,7 @@ def test_pages_are_served_as_markdown_and_other_files_as_text(client: Client) ->
 def test_programs_read_the_list_of_pages(client: Client) -> None:
     lines = client.get("/docs/llms.txt").content.decode().splitlines()
     assert lines[0].startswith("# ") and lines[2].startswith("> ")
-    [spec] = re.findall(r"- \[The spec\]\(http://testserver(\S+)\): ", "\n".join(lines))
+    [spec] = re.findall(r"- \[The spec: what a run is\]\(http://testserver(\S+)\): ", "\n".join(lines))
     assert spec == "/docs/spec.md" and client.get(spec).status_code == 200
 
 
@@ -93,4 +93,8 @@ def test_the_documentation_asks_for_a_sign_in() -> None:
 
 def test_the_palette_finds_pages_of_the_documentation(client: Client) -> None:
     items = client.get("/jump/", {"q": "docs recovery"}).json()["items"]
-    assert {"label": "Docs: Recovery", "kind": "page", "url": "/docs/recovery/"} in items
+    assert {
+        "label": "Docs: Recovery: a run that carries on by itself",
+        "kind": "page",
+        "url": "/docs/recovery/",
+    } in items

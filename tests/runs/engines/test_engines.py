@@ -84,12 +84,10 @@ def test_settings_that_are_needed_are_named_where_they_are_missing(name: str, en
 
 
 def page_of(name: str, engine: AllocatingEngine) -> str:
-    """Return the engine's page, or its part of the page of all clusters: the table of engines says which."""
+    """Return the engine's page: the table of engines on the page of all clusters says which."""
     (row,) = re.findall(rf"^\| `{name}` \|.*$", CLUSTERS, re.MULTILINE)
-    if link := re.search(r"\]\((\w+\.md)\)", row):
-        return (DOCS / link[1]).read_text()
-    _, _, rest = CLUSTERS.partition(f" {engine.label} cluster\n")
-    return rest.partition("\n## ")[0]
+    (page,) = re.findall(r"\]\((\w+\.md)\)", row)
+    return (DOCS / page).read_text()
 
 
 def default_of(field: SettingField, engine: AllocatingEngine) -> str:

@@ -19,7 +19,7 @@ from tests.trainyard.media_records import frames, media
 from tests.trainyard.picture_files import GIF, JPEG, decoded
 from tests.trainyard.spooled import eventually
 
-DOCS = Path(__file__).parents[3] / "docs" / "sdk.md"
+DOCS = Path(__file__).parents[3] / "docs" / "sdk_media.md"
 
 
 def test_media_are_logged_beside_numbers_in_one_call(spool: Path) -> None:

@@ -1,7 +1,7 @@
 """The ways to train in parallel, in one table: its order is the order in which ``build()`` puts a training together.
 
 Each strategy says here, without torch, what it refuses, what it goes together with and what it costs. The spec's rules,
-the planner, the drawing of the mesh and the tables of docs/spec.md read it from here; the half that applies it to a
+the planner, the drawing of the mesh and the tables of docs/parallel.md read it from here; the half that applies it to a
 model has the same name in ``workers/training/strategies/``.
 """
 

@@ -1,5 +1,5 @@
-// Pure: a small language over the series of a run: numbers, names, + - * / ( ) and functions (docs/pages.md). It reads
-// what is held of the series: where that is buckets, their means.
+// Pure: a small language over the series of a run: numbers, names, + - * / ( ) and functions
+// (docs/pages_expressions.md). It reads what is held of the series: where that is buckets, their means.
 import { keyOf } from "../data/names.js";
 import { concat, pick } from "../data/parts.js";
 import { lowerBound, upperBound } from "../scales/views.js";

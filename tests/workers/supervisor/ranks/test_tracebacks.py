@@ -59,7 +59,7 @@ def test_a_permission_that_is_missing_names_the_user_that_the_ranks_are(tmp_path
     error = RankError(type="PermissionError", message="[Errno 13] Permission denied: '/data/a'", traceback="")
     assert explained(error, tmp_path, has_joined=False, user=60017).message == (
         "[Errno 13] Permission denied: '/data/a'; the ranks of this project are Unix user 60017 here, to whom it must "
-        "be open (docs/isolation.md)."
+        "be open (docs/isolation_disk.md)."
     )
     assert explained(error, tmp_path, has_joined=False) == error
 

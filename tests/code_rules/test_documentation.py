@@ -1,0 +1,58 @@
+"""The documentation is in order: short pages, each in the index once, and links that lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+READ = sorted(page for page in DOCS.rglob("*.md") if "decisions" not in page.parts)
+MOST_WORDS = 1_200
+KINDS = ["Tutorials", "How-to guides", "Reference", "Explanation"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_to_a_heading_or_a_file(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", prose(page))
+    assert [link for link, _ in links if link and not (page.parent / link).exists()] == []
+    missing = [(link, anchor) for link, anchor in links if anchor and anchor not in anchors(page.parent / link, page)]
+    assert missing == []
+
+
+def test_no_page_is_long() -> None:
+    words = {page.name: len(page.read_text().split()) for page in READ if page.name != "index.md"}  # a line for each
+    assert {name: many for name, many in words.items() if many > MOST_WORDS} == {}
+
+
+def test_the_index_lists_each_page_once_with_its_title_and_one_sentence() -> None:
+    text = (DOCS / "index.md").read_text()
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == KINDS
+    rows = re.findall(r"^- \[(.+?)\]\((\S+?)\): (.+)$", text, re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^- ", text, re.MULTILINE))
+    assert Counter(name for _, name, _ in rows) == Counter(
+        str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.name != "index.md"
+    )
+    assert [name for title, name, _ in rows if not (DOCS / name).read_text().startswith(f"# {title}\n")] == []
+    assert [words for _, _, words in rows if not words.endswith(".")] == []
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(target: Path, page: Path) -> set[str]:
+    """Return the anchors of the headings of a page as GitHub names them; of none, of the page with the link."""
+    headings = re.findall(r"^#+ (.*)$", prose(page if target == page.parent else target), re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+def test_the_check_of_anchors_is_checked(tmp_path: Path) -> None:
+    page = tmp_path / "one.md"
+    page.write_text("# The `spec`, in [short](two.md)\n\n```\n# no heading\n```\n")
+    assert anchors(page, page) == anchors(page.parent, page) == {"the-spec-in-short"}
