@@ -1,5 +1,5 @@
-"""`python3 -m dashboard.setup [--for KIND] [-- COMMAND ...]`: set up for run, check, tests, bench, ray or lock, then
-become the command."""
+"""`python3 -m dashboard.setup [--for KIND] [-- COMMAND ...]`: set up for run, check, tests, bench, docs, ray or lock,
+then become the command."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def parse(arguments: list[str]) -> str:
     parser = argparse.ArgumentParser(prog="python3 -m dashboard.setup", description="Make this machine ready.")
-    parser.add_argument("--for", dest="kind", choices=[*KINDS, "bench", "ray", "lock"], default="run")
+    parser.add_argument("--for", dest="kind", choices=[*KINDS, "bench", "docs", "ray", "lock"], default="run")
     return str(parser.parse_args(arguments).kind)
 
 
@@ -66,6 +66,8 @@ def set_up(kind: str) -> None:
         elif kind == "bench":
             set_up_kind("check")  # with uPlot, which charts are compared with
             packages.ensure_peers()
+        elif kind == "docs":
+            packages.ensure_docs()  # it needs nothing of `.venv`
         elif kind == "ray":
             set_up_kind("tests")
             packages.ensure_ray()
