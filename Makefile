@@ -15,7 +15,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers images sweeps security fuzz gpu ssh tls notebook ray kubernetes sagemaker systems check bench release lock clean
+.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers images sweeps security fuzz gpu ssh tls notebook ray kubernetes sagemaker systems check bench docs release lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -135,6 +135,11 @@ bench: ## measure against other trackers and against limits, into benchmarks/RES
 	@$(BIN)/python -m benchmarks.trackers
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+docs: ## draw the documentation as files for any web server, into build/docs
+	@$(PYTHON) -m dashboard.setup --for docs
+	@.venv-docs/bin/python -m sphinx -q -b html -W --keep-going -d build/docs-read docs build/docs
+	@echo build/docs/index.html
+
 release: ## build the source distribution and the wheel of this version into dist/
 	@$(PYTHON) -m dashboard.setup
 	@rm -rf dist build
@@ -145,5 +150,5 @@ lock: ## resolve pyproject.toml and package.json anew into the locks
 	@$(SETUP) --for lock
 
 clean: ## remove what set-up made; .trainyard/ with your runs stays
-	rm -rf .venv .venv-peers node_modules staticfiles build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache test-results
+	rm -rf .venv .venv-docs .venv-peers node_modules staticfiles build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache test-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""`python3 -m dashboard.setup [--for KIND] [-- COMMAND ...]`: set up for run, check, tests, ray or lock, then
+"""`python3 -m dashboard.setup [--for KIND] [-- COMMAND ...]`: set up for run, check, tests, docs, ray or lock, then
 become the command."""
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def parse(arguments: list[str]) -> str:
     parser = argparse.ArgumentParser(prog="python3 -m dashboard.setup", description="Make this machine ready.")
-    parser.add_argument("--for", dest="kind", choices=[*KINDS, "ray", "lock"], default="run")
+    parser.add_argument("--for", dest="kind", choices=[*KINDS, "docs", "ray", "lock"], default="run")
     return str(parser.parse_args(arguments).kind)
 
 
@@ -63,6 +63,8 @@ def set_up(kind: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if kind == "lock":
             make_locks()
+        elif kind == "docs":
+            packages.ensure_docs()  # it needs nothing of `.venv`
         elif kind == "ray":
             set_up_kind("tests")
             packages.ensure_ray()

@@ -14,6 +14,7 @@ TORCH = "torch==2.13.0"
 EXTRAS = ("server", "node", "data")
 LOCKS = ROOT / "requirements"
 PINNED = ("--no-deps", "--require-hashes", "-r")  # with a lock behind it
+DOCS_FOLDER = ROOT / ".venv-docs"
 TOOLS = VENV / "tools"  # the installer's own folder, apart from what Trainyard imports
 
 
@@ -100,6 +101,18 @@ def ensure_ray() -> None:
         shutil.copyfile(lock, done)
 
 
+def ensure_docs() -> None:
+    """Install what draws the documentation beside `.venv`, once, with the client, whose docstrings are a page."""
+    lock, done = LOCKS / "docs.lock", DOCS_FOLDER / "docs.lock"
+    if done.exists() and done.read_bytes() == lock.read_bytes():
+        return
+    with step("Sphinx"):
+        run([sys.executable, "-m", "venv", "--without-pip", "--clear", DOCS_FOLDER], f"Could not make {DOCS_FOLDER}.")
+        installer = Installer(DOCS_FOLDER / "bin" / "python")
+        installer.install([*PINNED, lock], "Sphinx could not be installed. Is a package index reachable?")
+        shutil.copyfile(lock, done)
+
+
 def install_torch(installer: Installer) -> None:
     """The CUDA build where there is an NVIDIA driver; else a CPU build if pip finds one; else the default."""
     sentence = f"{TORCH} could not be installed. Is a package index reachable, and is there disk space (up to 8 GB)?"
@@ -149,6 +162,7 @@ def make_locks(installer: Installer) -> None:
         "runtime": [*project, "--group", "torch-needs"],
         "dev": [*project, "--group", "torch-needs", "--group", "dev", "-c", LOCKS / "runtime.lock"],
         "ray": ["pyproject.toml", "--extra", "ray", "-c", LOCKS / "dev.lock"],
+        "docs": ["pyproject.toml", "--group", "docs", "-c", LOCKS / "dev.lock"],
         "installer": ["--group", "installer"],
         "node": ["--group", "node"],
         "peers": ["--group", "peers"],
