@@ -1,4 +1,4 @@
-"""Alerts of scripts: texts under ``alert/`` and a level are lines in the run's history too, of which notices are made."""
+"""Alerts of scripts: texts under ``alert/`` and a level are lines of the history too, of which notices are made."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
