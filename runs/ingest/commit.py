@@ -18,6 +18,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs.ingest import troubles
+from runs.ingest.alerts import raise_alerts
 from runs.ingest.memory import Known, Memory
 from runs.ingest.troubles import Letters
 from runs.ingest.validation.records import Incoming, Record, named
@@ -303,6 +304,8 @@ class _Commit:
             keyring=self.keyring or NO_KEYS,
         )
         self.troubles[troubles.MEDIA_LIMIT] += num_lost
+        hides = (self.keyring or NO_KEYS).encrypts
+        raise_alerts(self.run_id, fence=self.fence, items=[one for _, one in logged], now=self.now, hides=hides)
 
     def _pace(self, matrices: list[PointMatrix]) -> None:
         telemetry = self.telemetry

@@ -35,18 +35,22 @@ class NoticeKind(TextChoices):
     WAITS = "waits", "A run waits for many minutes"
     METRIC = "metric", "A rule on a metric was broken"
     LOG = "log", "A rule about log lines found one"
+    ALERT = "alert", "A script raised an alert, from 1 (info), 2 (warn) or 3 (error)"
+    DONE = "done", "A run succeeded"
     SWEEP = "sweep", "A sweep ended"
     LIMITS = "limits", "A limit, a budget or the storage of a project is used to 80 %"
     NODE = "node", "A node is out of contact"
+    DISK = "disk", "The disk of a node is nearly full"
     PREFLIGHT = "preflight", "A node failed its checks"
 
 
 K = NoticeKind
-NUMBERS = {K.RESTARTS: 3, K.WAITS: 30}  # at first: restarts within an hour, minutes
-OF_RUNS = (K.FAILED, K.LOST, K.RESTARTS, K.STALLED, K.IDLE, K.METRIC, K.LOG, K.SWEEP)
+NUMBERS = {K.RESTARTS: 3, K.WAITS: 30, K.ALERT: 1}  # at first: restarts within an hour, minutes, the least level
+OF_RUNS = (K.FAILED, K.LOST, K.RESTARTS, K.STALLED, K.IDLE, K.METRIC, K.LOG, K.ALERT, K.SWEEP)
 OF_BELLS = {kind: NUMBERS.get(kind, 0) for kind in OF_RUNS}  # at first
 OF_EVENTS = {"restarting": K.RESTARTS, "hang-found": K.STALLED, "straggler": K.STRAGGLER, "idle": K.IDLE,
-             "metric-alarm": K.METRIC}  # fmt: skip
+             "metric-alarm": K.METRIC, "alert": K.ALERT}  # fmt: skip
+ALERT_LEVELS = {"info": 1, "warn": 2, "warning": 2, "error": 3}
 
 
 class NewEvent(models.Model):
@@ -68,8 +72,8 @@ def kind_of(event: Event) -> NoticeKind | None:
     """Return the kind of notice that the event may be; None for most."""
     if event.code == "log-rule":
         return None if event.data.get("action") == "label" else K.LOG
-    by_status = {Status.FAILED: K.FAILED, Status.LOST: K.LOST}.get(event.data.get("to", ""))
-    return by_status or OF_EVENTS.get(event.code)
+    by_status = {Status.FAILED: K.FAILED, Status.LOST: K.LOST, Status.SUCCEEDED: K.DONE}
+    return by_status.get(event.data.get("to", "")) or OF_EVENTS.get(event.code)
 
 
 class NoticeRule(models.Model):

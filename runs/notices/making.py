@@ -14,13 +14,15 @@ from django.db.models import F
 
 from runs.models import Event, NewEvent, Node, Notice, NoticeRule, Preflight, Project, Run, Sweep, User
 from runs.models.indexes import one_of
-from runs.models.notices import OF_BELLS, K, Where, kind_of
+from runs.models.notices import ALERT_LEVELS, OF_BELLS, K, Where, kind_of
 from runs.privacy.retention import usage_of
 from runs.rights.access import visible_clusters, visible_projects
 from runs.serving import broadcast
 from runs.values.columns import CheckState
 from runs.values.status import Status
+from trainyard.contract.machines import NEARLY_FULL
 from trainyard.contract.statuses import SWEEP_FINAL
+from trainyard.formats.figures import size
 
 AT_ONCE = 200
 HOUR, DAY, KEPT = timedelta(hours=1), timedelta(days=1), timedelta(days=90)
@@ -108,12 +110,14 @@ def _of_event(event: Event, now: datetime) -> Signal:
     """Return what the event is a notice of. Runs whose node is out of contact have one cause."""
     kind, run, number, fields = kind_of(event), event.run, 0, {}
     label = event.data.get("metric") or event.data.get("label") or ""
-    cause = f"{kind}/{run.pk}/{event.attempt_id or event.pk}/{label}"
+    cause = f"{kind}/{run.pk}/{event.attempt_id or ('' if kind == K.ALERT else event.pk)}/{label}"
     nodes = Node.objects.filter(placements__attempt=event.attempt_id) if event.attempt_id else ()
     away = next((node for node in nodes if node.seen_at and not node.is_in_contact(now)), None)
     if kind == K.RESTARTS:
         number = run.events.filter(code=event.code, at__gt=event.at - HOUR, at__lte=event.at).count()
         cause = f"{kind}/{run.pk}/{event.at:%Y-%m-%dT%H}"
+    elif kind == K.ALERT:
+        number = ALERT_LEVELS[event.data["level"]]
     elif away is not None:
         cause, fields = f"{kind}/{run.project_id}/{away.pk}/{away.seen_at}", {"next_at": now + GATHER}
     place = f" on {away.name}" if away else ""
@@ -155,12 +159,17 @@ def _waits(now: datetime) -> Iterator[Signal]:
 
 
 def _nodes(now: datetime) -> Iterator[Signal]:
-    """Yield nodes that are out of contact, and what nodes did not pass in a preflight."""
+    """Yield nodes that are out of contact or whose disk is nearly full, and what nodes did not pass in a preflight."""
     for node in Node.objects.present().filter(is_draining=False, kind=Node.Kind.STAYS, seen_at__gt=now - DAY):
+        about = {"place": f"node {node.name}", "path": f"/nodes/{node.pk}/", "cluster_id": node.cluster_id}
+        health = node.health_now
         if not node.is_in_contact(now):
             what = f"Node {node.name} is out of contact. Nothing is started there."
-            about = {"place": f"node {node.name}", "path": f"/nodes/{node.pk}/", "cluster_id": node.cluster_id}
             yield Signal({**about, "cause": f"node/{node.pk}/{node.seen_at}", "what": what, "since": node.seen_at})
+        elif health and health.disk_bytes and (health.disk_used_bytes or 0) >= NEARLY_FULL * health.disk_bytes:
+            free = size(health.disk_bytes - (health.disk_used_bytes or 0))
+            what = f"Of the disk of node {node.name} {free} of {size(health.disk_bytes)} are free."
+            yield Signal({**about, "cause": f"disk/{node.pk}/{now:%Y-%m-%d}", "what": what, "since": now})
     for one in Preflight.objects.filter(ended_at__gt=now - HOUR):
         for check in (check for check in one.checks if check.state == CheckState.FAIL):
             cause = f"preflight/{one.cluster_id}/{check.node}/{check.name}/{one.ended_at:%Y-%m-%d}"

@@ -10,6 +10,7 @@ from trainyard.contract.base import Id, Name, Seconds, Sentence, Whole, WireStru
 from trainyard.contract.limits import MAX_SLOTS
 
 PODMAN = "podman"  # among the tools of a node whose ranks can run in containers
+NEARLY_FULL = 0.95  # of a memory or a disk: a busy processor is no trouble
 MAX_PEERS = 32  # other nodes to which one node tries connections
 MAX_KEPT = 200  # things that a node names of those that it keeps for runs
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")  # a name or value of a node's label

@@ -6,11 +6,10 @@ from typing import NamedTuple
 from dashboard.pages.shared.estimate import EstimateBar, slices_of
 from runs.records.time_use.split import TimeUse
 from runs.values.columns import Check, CheckState
-from trainyard.contract.machines import GpuHealth, Health, HealthSample
+from trainyard.contract.machines import NEARLY_FULL, GpuHealth, Health, HealthSample
 from trainyard.formats.figures import duration, number, percent, size, speed
 
 WIDTH, HEIGHT = 240.0, 48.0
-NEARLY_FULL = 0.95  # of a memory or a disk: a busy processor is no trouble
 Read = Callable[[Health], float | None]
 
 
