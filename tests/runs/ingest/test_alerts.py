@@ -50,9 +50,8 @@ def test_an_alert_is_a_line_of_the_history_and_a_notice_by_its_level(cast: Cast,
     assert lines(run) == ["The script raised an alert (warn): Loss is high: above <b>\\u202e"]
     log(run, alert("error", "Loss is NaN", 4), alert("error", "Loss is NaN", 9))
     make_of_events(timezone.now())
-    assert [(one.kind, one.what[-14:], one.count) for one in mine.notices.order_by("pk")] == [
-        ("alert", "above <b>\\u202e", 1), ("alert", "r): Loss is NaN", 2),
-    ] or [one.count for one in mine.notices.order_by("pk")] == [1, 2]  # fmt: skip
+    found = [(one.kind, one.count) for one in mine.notices.order_by("pk")]
+    assert found == [("alert", 1), ("alert", 2)]
     assert [one.count for one in hard.notices.all()] == [2]
 
 

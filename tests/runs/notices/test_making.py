@@ -11,12 +11,13 @@ from django.utils import timezone
 
 from runs import actions
 from runs.models import Membership, NewEvent, Notice, NoticeRule, Preflight, Project, Run
-from runs.models.notices import NoticeKind, Where
+from runs.models.notices import OF_BELLS, NoticeKind, Where
 from runs.notices.making import make_of_events, make_of_states
 from runs.values.columns import Check, CheckState, LimitNotice
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_sweep
 from trainyard.contract.base import to_builtins
+from trainyard.contract.machines import Health
 from trainyard.contract.statuses import SweepStatus
 
 MakeRun = Callable[..., Run]
@@ -149,3 +150,22 @@ def test_what_ended_before_a_rule_was_made_is_no_news_to_it(cast: Cast) -> None:
     mine = rule(owner=cast.mate)
     make_of_states(timezone.now())
     assert not mine.notices.exists()
+
+
+def test_a_run_that_succeeds_is_for_rules_that_name_it_and_no_bell_at_first(cast: Cast, make_run: MakeRun) -> None:
+    named, bell = rule(owner=cast.viewer, where=Where.EMAIL, kinds={"done": 0}), rule(owner=cast.mate, kinds=OF_BELLS)
+    make_run(status=Status.RUNNING).move_to(Status.SUCCEEDED, code="done", sentence="All ranks are done.")
+    make_of_events(timezone.now())
+    assert whats(named) == ["All ranks are done."] and not whats(bell)
+
+
+@pytest.mark.parametrize(("used", "num"), [(949, 0), (950, 1), (None, 0)])
+def test_a_node_whose_disk_is_nearly_full_is_one_notice_a_day(cast: Cast, used: int | None, num: int) -> None:
+    mine = rule(project=cast.project, where=Where.WEBHOOK, kinds={"disk": 0})
+    now = timezone.now()
+    health = to_builtins(Health(disk_bytes=1000, disk_used_bytes=used))
+    make_node(cast.cluster, "full", seen_at=now, health=health)
+    make_node(cast.cluster, "away", seen_at=now - timedelta(minutes=5), health=health)  # it says nothing any more
+    for _ in range(2):
+        make_of_states(now)
+    assert whats(mine) == ["Of the disk of node full 50 B of 1000 B are free."] * num
