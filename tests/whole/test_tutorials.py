@@ -26,6 +26,7 @@ from tests.up_process import OURS, PATIENCE_S, ROOT
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 BLOCK = re.compile(r"(?:^(?P<before>[^\n]+)\n\n)?^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 OWN, SECOND, SAVED = "In a terminal of its own:", "On the second machine:", re.compile(r"Save this as `([\w./-]+)`:$")
+EXTENDED = {"sweep", "when_it_breaks"}  # the others are the quickest, and run in `make test`
 END = "-- end of the block:"
 
 
@@ -114,8 +115,11 @@ def reader() -> Iterator[Reader]:
 
 
 @pytest.mark.slow
-@pytest.mark.extended
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(one, marks=[pytest.mark.extended] if one.stem in EXTENDED else []) for one in TUTORIALS],
+    ids=lambda path: path.stem,
+)
 def test_a_tutorial_followed_to_the_letter_shows_what_it_says(path: Path, reader: Reader) -> None:
     every = blocks(path.read_text().replace("8000", reader.port))
     for block, following in zip(every, [*every[1:], Block("", "", "")], strict=True):
