@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -10,6 +10,7 @@ import ipaddress
 import secrets
 import smtplib
 import socket
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from html import escape
@@ -29,7 +30,7 @@ from trainyard.formats.addresses import address_problem
 from trainyard.formats.names import visible
 from trainyard.rest.http_clients import direct_client
 
-TIMEOUT_S = 10.0
+TIMEOUT_S, WHOLE_S = 10.0, 30.0  # of one read or write, and of all of an answer's head, which may drip
 AGAIN_LATER = (408, 425, 429)
 CARD = "application/vnd.microsoft.card.adaptive"
 CHATS: dict[str, Callable[[str], JsonObject]] = {  # the body that each service takes
@@ -110,9 +111,14 @@ def _post(url: str, body: str, headers: dict[str, str]) -> None:
     request.extensions = {"sni_hostname": wanted.host, "timeout": httpx.Timeout(TIMEOUT_S).as_dict()}
     try:
         with direct_client() as client:
-            answer = client.send(request, stream=True)  # what it says is not read
-            answer.close()
-    except httpx.HTTPError as error:
+            ending = threading.Timer(WHOLE_S, client.close)
+            ending.start()
+            try:
+                answer = client.send(request, stream=True)  # what it says is not read
+                answer.close()
+            finally:
+                ending.cancel()
+    except (httpx.HTTPError, OSError) as error:
         raise NotTaken(f"{wanted.host} does not answer ({type(error).__name__}).") from None
     if (code := answer.status_code) >= 300:
         more = ", and no redirect is followed" if code < 400 else ""

@@ -3,7 +3,8 @@
 How a tutorial is written: "Save this as `NAME`:" before a block makes a file of it. A block `sh` is a command; the
 block `text` behind it is what it prints, where `…` is anything within a line, and alone on a line any lines. "In a
 terminal of its own:" goes before a program that stays; "On the second machine:" before one there, which here has
-another home.
+another home. "In the browser of who was invited:" goes before a page to open, as bash writes it, and what to type into
+its form, by its labels.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import os
 import re
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 import pytest
 
@@ -26,7 +29,7 @@ from tests.up_process import OURS, PATIENCE_S, ROOT
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 BLOCK = re.compile(r"(?:^(?P<before>[^\n]+)\n\n)?^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 OWN, SECOND, SAVED = "In a terminal of its own:", "On the second machine:", re.compile(r"Save this as `([\w./-]+)`:$")
-EXTENDED = {"sweep", "when_it_breaks"}  # the others are the quickest, and run in `make test`
+BROWSER = "In the browser of who was invited:"
 END = "-- end of the block:"
 
 
@@ -86,6 +89,16 @@ class Reader:
         self.staying.append(self.start(["bash", "-c", command.strip()], output, environment))
         self.wait(output, pattern(stated))
 
+    def fill_in(self, page: str) -> None:
+        """Open the page and send its form, as a browser without a session does."""
+        typed = dict(line.split(": ", 1) for line in page.splitlines())
+        url = self.run(f"echo {typed.pop('open')}\n").strip()
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        form = browser.open(url).read().decode()
+        fields = {"csrfmiddlewaretoken": re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form)[0]}
+        fields |= {re.findall(rf'<label for="field-(\w+)">{label}<', form)[0]: typed[label] for label in typed}
+        browser.open(urllib.request.Request(url, urlencode(fields).encode(), {"Referer": url})).read()
+
     def wait(self, output: Path, expected: re.Pattern[str], begin: int = 0) -> re.Match[str]:
         deadline = time.monotonic() + PATIENCE_S
         while not (match := expected.match(said := output.read_bytes()[begin:].decode())):
@@ -114,18 +127,17 @@ def reader() -> Iterator[Reader]:
             one.close()
 
 
+@pytest.mark.extended
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(one, marks=[pytest.mark.extended] if one.stem in EXTENDED else []) for one in TUTORIALS],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_followed_to_the_letter_shows_what_it_says(path: Path, reader: Reader) -> None:
     every = blocks(path.read_text().replace("8000", reader.port))
     for block, following in zip(every, [*every[1:], Block("", "", "")], strict=True):
         stated = following.body if following.kind == "text" else ""
         if saved := SAVED.search(block.before):
             reader.save(saved[1], block.body)
+        elif block.before.endswith(BROWSER):
+            reader.fill_in(block.body)
         elif block.kind == "sh" and block.before.endswith(OWN):
             reader.leave_running(block.body, stated, {})
         elif block.kind == "sh" and block.before.endswith(SECOND):
@@ -145,7 +157,7 @@ def test_a_tutorial_is_short_and_each_of_its_blocks_is_followed(path: Path) -> N
     assert text.count("```") == 2 * len(found)
     assert any(block.kind == "text" for block in found)
     for block in found:
-        assert block.kind in ("sh", "text") or SAVED.search(block.before), block.body
+        assert block.kind in ("sh", "text") or SAVED.search(block.before) or block.before == BROWSER, block.body
 
 
 def test_an_output_that_differs_is_noticed() -> None:

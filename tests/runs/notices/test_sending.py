@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import logging
+import socket
+import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from email import message_from_bytes
@@ -114,6 +117,29 @@ def test_a_notice_whose_sender_was_killed_is_sent_once_more_with_its_id(
     send_due(now + sending.LEASE)
     first, second = rule.notices.order_by("pk").values_list("pk", flat=True)
     assert [body["id"] for body in receiver.bodies] == [first, first, second]
+
+
+def test_a_receiver_that_drips_its_answer_holds_nobody_up(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTICE_HOSTS", "127.0.0.1")
+    monkeypatch.setattr(destinations, "WHOLE_S", 0.5)
+    is_over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while not is_over.wait(0.05):
+                    connection.sendall(b"a")
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        rule, _ = save(cast, Where.WEBHOOK, f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        fail(cast, "first")
+        send_due(timezone.now())
+        is_over.set()
+        dripping.join(10)
+    assert states(rule) == ["waiting"] and "does not answer" in rule.notices.get().problem
 
 
 @pytest.mark.parametrize(("code", "words"), [(302, "no redirect is followed"), (410, "answered 410")])
