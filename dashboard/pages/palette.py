@@ -1,5 +1,5 @@
-"""Results of the palette (Ctrl-K): pages, sweeps by name, and runs by name, tag or id; a trial by its id alone. What a
-page has buttons for, and what was open lately, the browser knows."""
+"""Results of the palette (Ctrl-K): pages, sweeps by name, runs by name, tag or id, and documentation; a trial by its id
+alone. What a page has buttons for, and what was open lately, the browser knows."""
 
 import re
 
@@ -30,7 +30,7 @@ def jump(request: HttpRequest) -> HttpResponse:
         {"label": run.name, "kind": f"{run_badge(run).word} · {run.pk}", "url": reverse("run", args=(run.pk,))}
         for run in first_rows(found.order_by("-created_at", "-pk"), LIMIT)
     ]
-    return JsonResponse({"items": items})
+    return JsonResponse({"items": items if is_of_runs else [*items, *_documents(words)]})
 
 
 def _pages(request: HttpRequest, words: str) -> list[dict[str, str]]:
@@ -38,13 +38,21 @@ def _pages(request: HttpRequest, words: str) -> list[dict[str, str]]:
     pages = {link.label: link.url for link in entries("")}
     pages |= {link["label"]: reverse(link["url_name"]) for link in me_links(request)}
     pages |= {label: reverse(name) for label, name in MORE_PAGES.items()}
-    pages |= {f"Docs: {one['title']}": one["url"] for _, part in listed() for one in part} if words else {}
     like = [re.compile(".*".join(map(re.escape, word)), re.IGNORECASE) for word in words.split()]
     return [
         {"label": label, "kind": "page", "url": url}
         for label, url in pages.items()
         if all(one.search(label) for one in like)
     ]
+
+
+def _documents(words: str) -> list[dict[str, str]]:
+    """The pages of the documentation, where the word "docs" asks for them: runs are named by the same words."""
+    if "docs" not in (wanted := words.lower().split()):
+        return []
+    found = [(f"Docs: {one['title']}", one["url"]) for _, part in listed() for one in part]
+    fitting = [(label, url) for label, url in found if all(one in label.lower() for one in wanted)]
+    return [{"label": label, "kind": "page", "url": url} for label, url in fitting[:LIMIT]]
 
 
 def _sweeps(request: HttpRequest, words: str) -> list[dict[str, str]]:

@@ -100,8 +100,9 @@ def _typed(text: str) -> float | bool | str:
     return number if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)) else text
 
 
-def why_not_kept(document: JsonObject, max_bytes: int = MAX_BYTES) -> str:
+def why_not_kept(document: JsonObject, max_bytes: int = 0) -> str:
     """Return why a document, such as a configuration, cannot be kept; "" where it can."""
+    max_bytes = max_bytes or MAX_BYTES
     try:
         num_bytes = len((text := json.dumps(document, ensure_ascii=False, allow_nan=False)).encode())
     except (ValueError, RecursionError):  # NaN, halves of surrogate pairs, brackets without end
