@@ -111,8 +111,8 @@ def make_private(folder: Path) -> None:
     folder.chmod(0o700)
 
 
+LAST_BACKUP = "last_backup.json"  # in the home: when, and where to
 # In a home that was unpacked from a backup, until the people who were erased since then are erased in it, too.
-LAST_BACKUP = "last_backup.json"  # when, and where to
 RESTORE_MARKER = "from_backup.json"
 
 

@@ -87,7 +87,7 @@ def known_secrets(home: Path) -> list[bytes]:
     """Return the values that stand nowhere in the bundle, the longest first."""
     found = [value for name, value in os.environ.items() if SECRET_NAME.search(name)]
     found += [urlsplit(value).password or "" for name, value in os.environ.items() if name.endswith("URL")]
-    for name in ("secret_key", "secrets.key", "client.toml"):
+    for name in ("secret_key", "secrets.key"):
         if (home / name).is_file():
             found.append((home / name).read_text())
     parts = [part for value in found for part in (value, *re.split(r"[\s,:=\"']+", value))]

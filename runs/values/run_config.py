@@ -101,7 +101,7 @@ def _typed(text: str) -> float | bool | str:
 
 
 def why_not_kept(document: JsonObject, max_bytes: int = 0) -> str:
-    """Return why a document, such as a configuration, cannot be kept; "" where it can."""
+    """Return why a document, such as a configuration, cannot be kept; "" where it can. ``max_bytes`` 0: MAX_BYTES."""
     max_bytes = max_bytes or MAX_BYTES
     try:
         num_bytes = len((text := json.dumps(document, ensure_ascii=False, allow_nan=False)).encode())
