@@ -117,9 +117,8 @@ def wait_for_parts(
         if not missing:
             return notes
         if time.monotonic() > deadline:
-            raise PartMissing(
-                f"the parts of ranks {', '.join(map(str, sorted(missing)))} were not there after {timeout_s:g} s"
-            )
+            late = ", ".join(map(str, sorted(missing)))
+            raise PartMissing(f"the parts of ranks {late} were not there after {timeout_s:g} s")
         time.sleep(pause)
         pause = min(2 * pause, MAX_POLL_S)
 

@@ -14,7 +14,7 @@ from workers.training.build import Training
 from workers.training.checkpoints.manifest import Manifest, TrainingState
 from workers.training.checkpoints.pieces import Region, TensorPiece, piece_of
 from workers.training.checkpoints.random_state import load_random_state
-from workers.training.data.batches.order import skipped_of
+from workers.training.data.batches.order import Skipped
 from workers.training.optimizing.optimizers import Group
 
 Parameters = Mapping[str, nn.Parameter]
@@ -101,7 +101,8 @@ def load_state(
         training.synchronization.load(own)
     # A checkpoint that is older than the count of samples was taken in steps of one size.
     samples = manifest.state.get("samples", manifest.step * manifest.state["batch_size"])
-    training.feed.restart(manifest.step + 1, samples, skipped_of(manifest.state.get("skipped", [])))
+    skipped = tuple(Skipped(int(start), int(stop)) for start, stop in manifest.state.get("skipped", []))
+    training.feed.restart(manifest.step + 1, samples, skipped)
     training.early_stopping.load(manifest.state["early_stopping"])
     training.precision.load(manifest.state["precision"])
     if training.balance is not None and training.balance.load(manifest.state.get("balance", [])):

@@ -55,8 +55,7 @@ def measure(spec: CommunicationSpec, place: RankPlace, metrics: Metrics) -> None
             lines["send-receive"] = worst(links)
         metrics.report(facts_record(COMMUNICATION, facts_of(place.world_size, nodes, found, links)))
         if compute is not None:
-            rates = with_links(compute, lines, place.world_size, place.local_world_size)
-            metrics.report(facts_record("rates", rates))
+            metrics.report(facts_record("rates", with_links(compute, lines, place.world_size, place.local_world_size)))
         if output := os.environ.get("TRAINYARD_OUTPUT"):
             write_csv(Path(output) / "communication.csv", rows(found, links, place.world_size))
     dist.destroy_process_group()

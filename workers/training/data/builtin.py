@@ -49,10 +49,7 @@ def _load(name: str) -> Any:
 
 
 def _digest(*arrays: Array) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
 
 
 class _LoadedTable:

@@ -78,9 +78,8 @@ class Measures:
 
     def own(self, measured: StepMeasures) -> dict[str, float]:
         """Return this rank's values of the step by the names of series."""
-        values = {f"rank/phase/{name}_s": seconds for name, seconds in measured.phases.items()}
-        values["rank/sent_bytes"] = measured.sent_bytes
-        return values
+        phases = {f"rank/phase/{name}_s": seconds for name, seconds in measured.phases.items()}
+        return {**phases, "rank/sent_bytes": measured.sent_bytes}
 
     def shared(self, time_s: float, batch_size: int) -> dict[str, float]:
         """Return what all ranks together reach in a step of ``batch_size`` rows, by the names of series. As many

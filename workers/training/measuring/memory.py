@@ -80,12 +80,11 @@ def peak_bytes(device: torch.device) -> int:
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    try:
+    with suppress(OSError, KeyError):
         now, parts = kibibytes(STATUS), kibibytes(ROLLUP)
         of_others = now["RssAnon"] + now["RssShmem"] - (parts["Pss"] - parts["Pss_File"])
         return own_peak_bytes() - int(of_others * 1024)
-    except (OSError, KeyError):
-        return memory_bytes(device)
+    return memory_bytes(device)
 
 
 def own_peak_bytes() -> int:
@@ -131,8 +130,7 @@ class Heap:
 
     def __init__(self, device: torch.device, *, has_shards: bool) -> None:
         self._is_watched = has_shards and device.type == "cpu" and sys.platform == "linux"
-        self._steps = 0
-        self._usual = 0
+        self._steps = self._usual = 0
 
     def after_step(self) -> None:
         """Give back what is free, where more is held than by the first steps."""
@@ -223,11 +221,10 @@ def cgroup_bytes(own: str, root: Path) -> list[int]:
 
 
 def _left(limit: Path, used: Path) -> int | None:
-    try:
+    with suppress(OSError):  # a group without this controller, or one that a container does not see
         most = limit.read_text().strip()
         return None if most == "max" else max(0, int(most) - int(used.read_text()))
-    except OSError:  # a group without this controller, or one that a container does not see
-        return None
+    return None
 
 
 class PeakMemory:

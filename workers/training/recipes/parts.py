@@ -98,8 +98,7 @@ def keep_part(model: Chain, index: int, num_parts: int) -> None:
     if index > 0:
         model.embedding = None
     if index < num_parts - 1:
-        model.norm = None
-        model.head = None
+        model.norm = model.head = None
 
 
 def run_of(number: int, index: int, num_parts: int) -> range:

@@ -43,10 +43,7 @@ class Shape:
     def flow(self, layer: int) -> tuple[int, int]:
         """Return width and side of what flows out of ``layer``; of -1, what flows into the first."""
         run = self.run_of(layer) if layer >= 0 else 0
-        side = self.size
-        for _ in range(run):
-            side = -(-side // 2)
-        return self.width * 2**run, side
+        return self.width * 2**run, -(-self.size // 2**run)
 
 
 class GroupNorm(nn.GroupNorm):

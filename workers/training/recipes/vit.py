@@ -85,12 +85,8 @@ class ViT(Chain):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.embedding = Patches(shape)
-        self.layers = nn.ModuleDict(
-            {
-                str(index): Block(Attention(shape.width, shape.heads, shape.heads), shape.width)
-                for index in range(shape.layers)
-            }
-        )
+        blocks = (Block(Attention(shape.width, shape.heads, shape.heads), shape.width) for _ in range(shape.layers))
+        self.layers = nn.ModuleDict({str(index): block for index, block in enumerate(blocks)})
         self.norm = Norm(shape.width, bias=False)
         self.head = PatchHead(shape.width, shape.outputs)
         zeros = ("attention.output.weight", "mlp.down.weight", "outputs.weight", "outputs.bias")

@@ -12,7 +12,6 @@ import torch.distributed as dist
 from workers.replicas.folders import MemoryFolder, NoRoom, ReplicaPlan, RunMemory
 from workers.training.build import Training
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, StoredFile, parse_manifest
-from workers.training.checkpoints.pieces import Region
 from workers.training.checkpoints.reading import CheckpointReader, Found, intersection, refuse_other_model, sha256_of
 from workers.training.checkpoints.state import Parameters, is_same_mesh, regions_to_read
 from workers.training.checkpoints.store import Candidate, Mark, Store, find
@@ -151,7 +150,8 @@ def _use(
         for name in good:
             holders.setdefault(name, set()).add(nodes[at].folder + nodes[at].node)
     regions = regions_to_read(training, parameters, manifest, kind)
-    needed = gather_all(files_needed(manifest, regions))
+    stored = ((region, part) for name, region in regions.items() for part in manifest.tensors[name].parts)
+    needed = gather_all({part.file for region, part in stored if intersection(region, part) is not None})
     missing = sorted({name for names in needed for name in names} - holders.keys())
     if missing:
         if not damaged:
@@ -218,16 +218,6 @@ def _places(plan: ReplicaPlan, mark: Mark, manifest: Manifest) -> dict[str, Path
             if name not in places and (folder / name).is_file():
                 places[name] = folder / name
     return places
-
-
-def files_needed(manifest: Manifest, regions: Mapping[str, Region]) -> set[str]:
-    """Return which of its files hold something of these regions."""
-    return {
-        part.file
-        for name, region in regions.items()
-        for part in manifest.tensors[name].parts
-        if intersection(region, part) is not None
-    }
 
 
 def moves_for(keys: Sequence[str], needed: Sequence[set[str]], holders: Mapping[str, set[str]]) -> "list[Move]":

@@ -57,8 +57,7 @@ class MemorySnapshot(Snapshot):
     def _allocate(self, num_bytes: int) -> torch.Tensor:
         """Lay the file out. Raises NoRoom and OSError: what does not fit is refused here, and never in mid-copy."""
         size = len(self.header) + num_bytes
-        former = self.path.stat().st_size if self.path.exists() else 0
-        self.refuse_beyond_limit(size, former)
+        self.refuse_beyond_limit(size, self.path.stat().st_size if self.path.exists() else 0)
         memory = map_new_file(self.path, size)
         memory[: len(self.header)] = self.header
         if num_bytes == 0:

@@ -80,11 +80,8 @@ class Replicas:
 
     def __post_init__(self) -> None:
         facts, memory, plan = self.facts, self.plan.memory, self.plan
-        names = [f"rank-{facts.rank}.fence-{facts.fence}.{letter}" for letter in "ab"]
-        self._snapshots = [
-            MemorySnapshot(facts.device, path=memory.buffers / name, refuse_beyond_limit=refusing(plan))
-            for name in names
-        ]
+        paths = (memory.buffers / f"rank-{facts.rank}.fence-{facts.fence}.{letter}" for letter in "ab")
+        self._snapshots = [MemorySnapshot(facts.device, path=one, refuse_beyond_limit=refusing(plan)) for one in paths]
         self._board = Board(f"replicas/{facts.fence}")
         if (peer := plan.peer) is not None:
             self._peer = PeerConnection(peer.node, peer.address, peer.port, attempt=plan.attempt, key=plan.key)
@@ -169,8 +166,7 @@ class Replicas:
             files[name] = snapshot.digest()
             snapshot.name_part(taken.mark, self.plan.memory.own / taken.mark.name / name)
             problem = self._send(taken.mark, name, [memoryview(snapshot.header), snapshot.data], files[name])
-        note = encode(PartNote(tensors, files, taken.random, taken.stall_s))
-        return PartMessage(note=note, peer_problem=problem)
+        return PartMessage(note=encode(PartNote(tensors, files, taken.random, taken.stall_s)), peer_problem=problem)
 
     def _send(self, mark: Mark, name: str, pieces: Sequence[memoryview], stored: StoredFile) -> str:
         """Have the other node keep it too; return why it does not."""

@@ -7,6 +7,7 @@ width, and that takes less than a second on them.
 import argparse
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -99,13 +100,10 @@ def activations(model: GPT, inputs: torch.Tensor) -> dict[str, torch.Tensor]:
         "block": block, "norm": model.norm, "logits": model.head,
     }  # fmt: skip
 
-    def keep(name: str) -> Any:
-        def hook(_module: nn.Module, _inputs: object, output: torch.Tensor) -> None:
-            found[name] = output
+    def keep(name: str, _module: nn.Module, _inputs: object, output: torch.Tensor) -> None:
+        found[name] = output
 
-        return hook
-
-    handles = [one.register_forward_hook(keep(name)) for name, one in watched.items() if one is not None]
+    handles = [one.register_forward_hook(partial(keep, name)) for name, one in watched.items() if one is not None]
     attention: Attention = block.attention
     attend = attention.attend
 

@@ -35,9 +35,7 @@ def compile_blocks(blocks: Iterable[nn.Module], device: torch.device) -> None:
 def refuse_without_compiler(device: torch.device) -> None:
     """Raise ValueError unless a small function compiles and runs on ``device``."""
     missing = missing_for_triton(device) if device.type == "cuda" else missing_for_cpp()
-    if missing is None:
-        missing = failure_of_a_try(device)
-    if missing is not None:
+    if missing := missing or failure_of_a_try(device):
         raise ValueError(f"train.compile is true, but {missing}; false trains the same without")
 
 
@@ -73,12 +71,8 @@ def failure_of_a_try(device: torch.device) -> str | None:
         with warnings.catch_warnings():
             # Modules that the compiler imports warn of torch's own code, which nobody here can change.
             warnings.simplefilter("ignore", DeprecationWarning)
-            torch.compile(add_one)(torch.zeros(8, device=device))
+            torch.compile(lambda x: x + 1)(torch.zeros(8, device=device))
     except Exception as error:  # whatever a compiler may do: its own sentence goes to the person who asked for it
         lines = [line for line in str(error).splitlines() if line.strip()]
         return f"compiling fails on this node: {type(error).__name__}: {lines[0] if lines else 'no reason given'}"
     return None
-
-
-def add_one(x: torch.Tensor) -> torch.Tensor:
-    return x + 1

@@ -39,7 +39,7 @@ class Compression:
         self._is_loaded = False
 
     def attach(self, replica: DistributedDataParallel) -> None:
-        replica.register_comm_hook(self, _hook)
+        replica.register_comm_hook(self, Compression.reduce)
 
     def reduce(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Send ``bucket`` off. Its gradients are the mean over the ranks when the future has come."""
@@ -92,10 +92,6 @@ class Compression:
             legs = following
         for future, buffer in arrivals:
             future.set_result(buffer)
-
-
-def _hook(state: Compression, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    return state.reduce(bucket)
 
 
 class Halved(Compression):
@@ -169,8 +165,7 @@ class PowerSGD(Compression):
         if query not in self._kept:
             # Drawn from the name, so that all ranks begin with the same, and torch's own random state is left alone.
             generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-            drawn = torch.randn(matrix.shape[1], RANK, generator=generator)
-            self._kept[query] = drawn.to(matrix.device, matrix.dtype)
+            self._kept[query] = torch.randn(matrix.shape[1], RANK, generator=generator).to(matrix.device, matrix.dtype)
         if residual not in self._kept:
             self._kept[residual] = torch.zeros_like(matrix)
         return _Factored(matrix, self._kept[query], self._kept[residual])

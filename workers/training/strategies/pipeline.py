@@ -236,8 +236,7 @@ class PipelinePasses:
             with self.precision.autocast():
                 hidden = part(hidden)
                 if index == self.plan.num_parts - 1:
-                    targets = self.task.validation_batch(rows)[1]
-                    total += summed(self.task, hidden, targets) / self.num_alike
+                    total += summed(self.task, hidden, self.task.validation_batch(rows)[1]) / self.num_alike
             self._send(index, hidden)
         return total
 

@@ -70,14 +70,9 @@ def _has(part: nn.Module, pattern: str) -> bool:
     found = part
     for word in pattern.split("."):
         children = dict(found.named_children())
-        if not children:
+        if not children or word not in ("*", *children):
             return False
-        if word == "*":
-            found = next(iter(children.values()))
-        elif word in children:
-            found = children[word]
-        else:
-            return False
+        found = next(iter(children.values())) if word == "*" else children[word]
     return True
 
 

@@ -10,7 +10,7 @@ billion rows. Few rows are sorted by words that look random, which costs less th
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
@@ -192,8 +192,3 @@ class Positions:
                 stop = found.samples_before(one.last) + found.batch_size
                 found = replace(found, skipped=(*found.skipped, Skipped(first, stop)))
         return found
-
-
-def skipped_of(documents: Sequence[Sequence[int]]) -> tuple[Skipped, ...]:
-    """Return what a checkpoint's state has of skipped samples."""
-    return tuple(Skipped(int(start), int(stop)) for start, stop in documents)

@@ -75,10 +75,12 @@ def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, a
     if not entries:
         ends = f" that ends in {' or '.join(suffixes)}" if suffixes else ""
         raise DataProblem(f"task.data.location is {shown(location)}, where there is no file{ends}")
-    # Of a local archive the path holds its own state; a store without versions is asked anew by each attempt.
     state = "\n".join(f"{entry.name}\0{entry.size}\0{entry.version}" for entry in entries)
-    source = f"{location}\0{_state(archive)}" if archive else location
-    if not archive and not all(entry.version for entry in entries):
+    source = location
+    if archive:  # the state of its own file
+        found = Path(archive).stat()
+        source += f"\0{archive}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}"
+    elif not all(entry.version for entry in entries):  # such a store is asked anew by each attempt
         source += os.environ.get("TRAINYARD_ATTEMPT", "")
 
     def build(folder: Path) -> None:
@@ -89,13 +91,7 @@ def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, a
     what = hashlib.sha256(f"{source} {state}".encode(errors="surrogateescape")).hexdigest()  # a key is shown
     key = f"fetched {key_of(location)} {PurePosixPath(urlsplit(location).path).name} {what}"
     folder = cached(key, build, needed_bytes=size) / "files"
-    alone = entries[0].name if len(entries) == 1 and entries[0].is_named else ""
-    return folder / alone if alone else folder
-
-
-def _state(archive: str) -> str:
-    found = Path(archive).stat()
-    return f"{archive}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}"
+    return folder / entries[0].name if len(entries) == 1 and entries[0].is_named else folder
 
 
 def _download(store: Any, entries: "Sequence[StoreFile]", folder: Path, location: str, *, num_threads: int) -> None:
@@ -219,9 +215,7 @@ def _options(protocol: str) -> dict[str, Any]:
         return {"client_kwargs": {"timeout": timeout, "trust_env": True}, "headers": {"Accept-Encoding": "identity"}}
     if protocol == "s3":
         return {"config_kwargs": {"connect_timeout": TIMEOUT_S, "read_timeout": TIMEOUT_S}}
-    if protocol in ("ftp", "sftp"):
-        return {"timeout": TIMEOUT_S}
-    return {}
+    return {"timeout": TIMEOUT_S} if protocol in ("ftp", "sftp") else {}
 
 
 def entries_of(store: Any, protocol: str, location: str, suffixes: Sequence[str]) -> list[StoreFile]:

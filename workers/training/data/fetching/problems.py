@@ -58,8 +58,7 @@ def is_passing(error: BaseException) -> bool:
 
 def _is_of_node(chain: list[BaseException]) -> bool:
     """Return whether the server was not reached: another node may reach it."""
-    is_late = any("Timeout" in type(one).__name__ for one in chain)
-    return _status(chain) is None and (is_late or _is_unconnected(chain))
+    return _status(chain) is None and (_is_unconnected(chain) or any("Timeout" in type(one).__name__ for one in chain))
 
 
 def _is_unconnected(chain: list[BaseException]) -> bool:

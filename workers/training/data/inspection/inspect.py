@@ -11,7 +11,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from typing import Any, cast
@@ -148,7 +148,12 @@ def inspect(request: "InspectionRequest") -> DatasetFacts:
     if source not in SUFFIXES:
         raise DataProblem(f"task.data.source is {source!r}, which is built in; files are of {', '.join(SUFFIXES)}")
     files = find_files(request.location, SUFFIXES[source], request.digest)
-    found = _describer(request)(files, request)
+    if source == "images":
+        found = describe_folder(files, request)
+    elif request.recipe == "image-classifier":
+        found = describe_arrays(files, request)
+    else:
+        found = describe_text(files, request) if source in ("text", "jsonl") else describe_table(files, request)
     found |= {"num_files": len(files.paths), "size_bytes": files.size_bytes, "digest": content_digest(files)}
     return fitted(cast(DatasetFacts, {name: value for name, value in found.items() if value is not None}))
 
@@ -160,14 +165,6 @@ def fitted(facts: DatasetFacts) -> DatasetFacts:
         longest = max(parts, key=lambda name: len(json.dumps(parts[name])))
         facts = cast(DatasetFacts, {**facts, longest: parts[longest][: len(parts[longest]) * 3 // 4]})
     return facts
-
-
-def _describer(request: "InspectionRequest") -> "Callable[[Files, InspectionRequest], DatasetFacts]":
-    if request.source == "images":
-        return describe_folder
-    if request.recipe == "image-classifier":
-        return describe_arrays
-    return describe_text if request.source in ("text", "jsonl") else describe_table
 
 
 def main() -> None:

@@ -41,9 +41,7 @@ class Files:
     @cached_property
     def names(self) -> list[str]:
         """The paths below ``root``, with slashes; of a single file its own name."""
-        if not self.is_folder:
-            return [self.root.name]
-        return [self._below(path) for path in self.paths]
+        return [self._below(path) for path in self.paths] if self.is_folder else [self.root.name]
 
     def _below(self, path: Path) -> str:
         return str(path)[len(f"{self.root}/") :]
@@ -65,9 +63,7 @@ class Files:
 
     def name_of(self, path: Path) -> str:
         """Return how messages name one of the files."""
-        if not self.is_folder:
-            return self.location
-        return f"{self.location.rstrip('/')}/{readable(self._below(path))}"
+        return f"{self.location.rstrip('/')}/{readable(self._below(path))}" if self.is_folder else self.location
 
 
 def readable(name: str) -> str:
@@ -88,9 +84,8 @@ def find_files(location: str, suffixes: Sequence[str], digest: str = "") -> File
         if stat.S_ISDIR(mode):
             paths = sorted(_walked(root, tuple(suffixes)), key=os.fsencode)
             if not paths:
-                raise NodeDataProblem(
-                    f"task.data.location is {name}, a folder without {_kinds(suffixes)}: put some there"
-                )
+                kinds = f"a file that ends in {' or '.join(suffixes)}" if suffixes else "a file"
+                raise NodeDataProblem(f"task.data.location is {name}, a folder without {kinds}: put some there")
         elif stat.S_ISREG(mode):
             paths = [root]
         else:
@@ -179,10 +174,6 @@ def _not_readable(name: str, error: OSError) -> NodeDataProblem:
 def _node() -> str:
     name = os.environ.get("TRAINYARD_NODE")
     return f"the node {name}" if name else "this machine"
-
-
-def _kinds(suffixes: Sequence[str]) -> str:
-    return f"a file that ends in {' or '.join(suffixes)}" if suffixes else "a file"
 
 
 def _digest(files: Files) -> str:

@@ -17,7 +17,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trainyard.contract.base import JsonObject
@@ -147,11 +147,10 @@ def read_facts(folder: Path) -> Facts:
 
 def is_whole(entry: Path) -> bool:
     """Say whether the entry is there with all its files as long as they were."""
-    try:
+    with suppress(FileNotFoundError, ValueError):
         sizes = json.loads((entry / SIZES).read_text())
         return all((entry / name).stat().st_size == num_bytes for name, num_bytes in sizes.items())
-    except (FileNotFoundError, ValueError):
-        return False
+    return False
 
 
 def _use(entry: Path) -> bool:
@@ -168,11 +167,10 @@ def _use(entry: Path) -> bool:
 
 def _is_alone(descriptor: int) -> bool:
     """Take the lock alone, if nobody holds it."""
-    try:
+    with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _build(entry: Path, build: Build, needed_bytes: int) -> None:
@@ -231,10 +229,9 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _used_at(entry: Path) -> float:
-    try:
+    with suppress(FileNotFoundError):
         return entry.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
+    return 0.0
 
 
 def _evict_first(entries: list[Path]) -> bool:

@@ -5,7 +5,6 @@ the mean and deviation of the training rows are known. Memory holds a block of r
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -47,9 +46,13 @@ def write_table(folder: Path, table: Table, files: Files, target: str, *, is_qua
             inputs = features.encode(cells)
             validates = writer.append(inputs, answers, classes)
             sums.add(inputs[~validates], answers[~validates])
-    for part in PARTS:
-        sums.finish_inputs(raw / f"{part}_inputs.npy", folder / f"{part}_inputs.npy")
-        sums.finish_targets(raw / f"{part}_targets.npy", folder / f"{part}_targets.npy")
+    for name in (f"{part}_inputs.npy" for part in PARTS):
+        _standardise(raw / name, folder / name, *sums.scales)
+    for name in (f"{part}_targets.npy" for part in PARTS):
+        if targets.is_quantity:
+            _standardise(raw / name, folder / name, *sums.answer_scales)
+        else:
+            (raw / name).rename(folder / name)
     raw.rmdir()
     mean, deviation = sums.target_scale
     return {
@@ -64,7 +67,7 @@ def write_table(folder: Path, table: Table, files: Files, target: str, *, is_qua
 
 
 class _Sums:
-    """Mean and deviation of the training rows, of what pass two wrote, and the pass that applies them."""
+    """Mean and deviation of the training rows, of what pass two wrote."""
 
     def __init__(self, features: Features, targets: Targets) -> None:
         self._features, self._targets = features, targets
@@ -90,34 +93,24 @@ class _Sums:
         return mean, deviation
 
     @property
+    def answer_scales(self) -> tuple[Array, Array]:
+        return _scales(*self._answers)
+
+    @property
     def target_scale(self) -> tuple[float, float]:
         """Mean and deviation of the training rows' targets, in the unit of the table."""
-        mean, deviation = _scales(*self._answers)
+        mean, deviation = self.answer_scales
         return float(self._targets.shift + mean * self._targets.scale), float(deviation * self._targets.scale)
 
-    def finish_inputs(self, source: Path, target: Path) -> None:
-        """Standardise what is a number and put the mean where none is; one-hots and indicators stay 0 and 1."""
-        mean, deviation = self.scales
-        with NpyWriter(target, np.float32, (self._features.width,)) as writer:
-            for block in _blocks(source):
-                writer.append(np.nan_to_num((block - mean) / deviation, nan=0.0))
-        source.unlink()
 
-    def finish_targets(self, source: Path, target: Path) -> None:
-        if not self._targets.is_quantity:
-            source.rename(target)
-            return
-        mean, deviation = _scales(*self._answers)
-        with NpyWriter(target, np.float32) as writer:
-            for block in _blocks(source):
-                writer.append((block - mean) / deviation)
-        source.unlink()
-
-
-def _blocks(path: Path) -> Any:
-    values = open_array(path)
-    for start in range(0, len(values), ROWS_AT_ONCE):
-        yield values[start : start + ROWS_AT_ONCE].astype(np.float64)
+def _standardise(source: Path, target: Path, mean: Array, deviation: Array) -> None:
+    """Put the mean where there is no number; one-hots and indicators, whose mean is 0, stay 0 and 1."""
+    values = open_array(source)
+    with NpyWriter(target, np.float32, values.shape[1:]) as writer:
+        for start in range(0, len(values), ROWS_AT_ONCE):
+            block = values[start : start + ROWS_AT_ONCE].astype(np.float64)
+            writer.append(np.nan_to_num((block - mean) / deviation, nan=0.0))
+    source.unlink()
 
 
 def _scales(count: Array, total: Array, squares: Array) -> tuple[Array, Array]:

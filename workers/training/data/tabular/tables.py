@@ -52,9 +52,7 @@ def open_columns(source: str, files: Files, target: str = NPZ_TARGET) -> Table:
 def _open(source: str, files: Files, target: str) -> Table:
     if source == "csv":
         return CsvTable(files)
-    if source == "parquet":
-        return ParquetTable(files)
-    return NpzTable(files, target)
+    return ParquetTable(files) if source == "parquet" else NpzTable(files, target)
 
 
 class FileTable:
@@ -207,9 +205,7 @@ class CsvTable(FileTable):
             yield from self._read(path, names)
 
     def count_rows(self) -> int | None:
-        if self._files.size_bytes > COUNTED_BYTES:
-            return None
-        return sum(batch.num_rows for batch in self.batches())
+        return None if self._files.size_bytes > COUNTED_BYTES else sum(batch.num_rows for batch in self.batches())
 
     def place(self, path: Path, row: int) -> str:
         with suppress(csv.Error):
@@ -235,10 +231,7 @@ class CsvTable(FileTable):
         order = [names.index(name) for name in self.names]
         first_row = 0
         try:
-            with (
-                pa.input_stream(str(path), compression="detect") as stream,
-                self._opened(stream, path, names) as reader,
-            ):
+            with pa.input_stream(str(path), compression="detect") as file, self._opened(file, path, names) as reader:
                 for record in reader:
                     yield Batch([record.column(index) for index in order], path, first_row, record.num_rows)
                     first_row += record.num_rows
@@ -313,8 +306,7 @@ def _first_bad_line(path: Path) -> int:
 
 
 def _is_number(cell: str) -> bool:
-    try:
+    with suppress(ValueError):
         float(cell)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
