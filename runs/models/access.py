@@ -4,8 +4,8 @@ import hashlib
 
 from django.db import models
 
+from runs.models.base import Dated, Identified
 from runs.models.people import Project, User
-from runs.values.ids import new_id
 
 
 def digest_of(secret: str) -> str:
@@ -13,13 +13,12 @@ def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-class Token(models.Model):
+class Token(Identified):
     """An API token of a person or a service account. The secret is shown once; its digest is kept.
 
     It may do what its owner may, within its scopes (names of permissions) and projects (ids); None: all of them.
     """
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=80)
     digest = models.CharField(max_length=64, unique=True, editable=False)
@@ -27,7 +26,6 @@ class Token(models.Model):
     project_ids = models.JSONField(null=True, blank=True)
     # The token that made it, with which it ends; None: a person did, in a session. Rows below have the same column.
     by_token = models.ForeignKey("self", on_delete=models.CASCADE, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     last_address = models.CharField(max_length=45, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -40,13 +38,11 @@ class Token(models.Model):
         return self.name
 
 
-class SignInLink(models.Model):
+class SignInLink(Identified):
     """A one-time way in for a person without a password."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_in_links")
     digest = models.CharField(max_length=64, unique=True, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
 
@@ -54,17 +50,15 @@ class SignInLink(models.Model):
         return f"sign-in link for {self.user}"
 
 
-class SharedLink(models.Model):
+class SharedLink(Identified):
     """A link by which whoever has it reads one thing of a project, until it ends or is revoked: what its maker may
     share, and nothing once they may not. ``object``: ``run/ID``, ``sweep/ID``, ``compare?run=ID&run=ID``."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="shared_links")
     object = models.TextField()
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="shared_links")
     by_token = models.ForeignKey(Token, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True, blank=True)
     num_opened = models.PositiveIntegerField(default=0)
@@ -78,7 +72,7 @@ class SharedLink(models.Model):
         return f"link to {self.object[:80]}"
 
 
-class IdempotencyKey(models.Model):
+class IdempotencyKey(Dated):
     """The answer to a POST that carried a key, so that the same request again gets the same answer."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
@@ -87,7 +81,6 @@ class IdempotencyKey(models.Model):
     body_digest = models.CharField(max_length=64)
     status_code = models.PositiveSmallIntegerField(default=0)  # 0: the first request has not been answered yet
     answer = models.TextField(blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("user", "key"), name="one_answer_per_key"),)

@@ -7,11 +7,11 @@ from django.utils import timezone
 from msgspec.structs import replace
 
 from runs.causes.allocations import AllocationEnding
+from runs.models.base import Dated, Identified
 from runs.models.clusters import Node
 from runs.models.people import User
 from runs.models.runs import Run, choices
 from runs.values.columns import AttemptFailure, IdleMark, MetricAlarm, SlowRank, Typed
-from runs.values.ids import new_id
 from runs.values.status import Phase, Status
 from trainyard.contract.base import convert, to_builtins
 from trainyard.contract.causes import Cause, HangFinding
@@ -23,10 +23,9 @@ from trainyard.contract.reports import AttemptReport
 REPLACE, REWIND = "replace", "rewind"  # why ranks are asked to end: another attempt takes their place
 
 
-class Attempt(models.Model):
+class Attempt(Identified):
     """One placement of a run on nodes. At most one per run is live."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()  # 1, 2, … as people count
     fence = models.PositiveIntegerField()
@@ -41,7 +40,6 @@ class Attempt(models.Model):
     # How an elastic run steps: {"step": the first seen, "at": Unix seconds, "step_s": the mean since then, once known}.
     pace = models.JSONField(null=True, blank=True, editable=False)
     told_use = models.PositiveBigIntegerField(default=0)  # the last CheckpointUse in the history
-    created_at = models.DateTimeField(auto_now_add=True)
     go_at = models.DateTimeField(null=True, blank=True)
     contact_lost_at = models.DateTimeField(null=True, blank=True)
     settling_at = models.DateTimeField(null=True, blank=True)  # its outcome is known; it waits for what is on the way
@@ -196,7 +194,7 @@ class Event(models.Model):
         return self.sentence
 
 
-class Allocation(models.Model):
+class Allocation(Dated):
     """A request for machines that an engine that brings nodes has made to its system, for one attempt.
 
     The rows say what is wanted and what was last seen there. The system is the truth: a round of the engine compares
@@ -218,7 +216,6 @@ class Allocation(models.Model):
     hosts = models.JSONField(default=list, blank=True)
     ends_at = models.DateTimeField(null=True, blank=True)  # when the system will take the machines back
     ending = models.JSONField(null=True, blank=True)  # an AllocationEnding: see `known_ending`
-    created_at = models.DateTimeField(auto_now_add=True)
     submitted_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     cancelled_at = models.DateTimeField(null=True, blank=True)  # when we gave the machines back

@@ -7,6 +7,7 @@ from django.core.validators import MaxValueValidator
 from django.db import models
 from django.utils import timezone
 
+from runs.models.base import Identified
 from runs.models.people import Project, User
 from runs.values.columns import Check, CheckState
 from runs.values.ids import new_id
@@ -23,10 +24,9 @@ IDLE_ACTIONS = {
 }
 
 
-class Cluster(models.Model):
+class Cluster(Identified):
     """A named set of nodes with one engine, a region and labels."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     name = models.SlugField(max_length=60, unique=True)
     engine = models.CharField(max_length=20, default="celery")  # one of runs.engines.ENGINES
     # What the engine must know of its system; a struct of the engine reads it. Empty for one whose nodes stay.
@@ -54,7 +54,6 @@ class Cluster(models.Model):
     interactive = models.BooleanField(default=False)
     # Nodes with a lower sandbox level get no runs: a `SandboxLevel`, see docs/isolation.md.
     isolation_minimum = models.PositiveSmallIntegerField(default=0, validators=[MaxValueValidator(int(HIGHEST_LEVEL))])
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ("name",)
@@ -166,15 +165,13 @@ def slots_of(machine: Inventory) -> int:
     return max(1, cpu.count or 0, min(2, cpu.machine_count or 0))
 
 
-class JoinToken(models.Model):
+class JoinToken(Identified):
     """Lets one machine join a cluster, once. Only the digest of its secret is kept."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="join_tokens")
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
     by_token = models.ForeignKey("runs.Token", on_delete=models.CASCADE, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
     node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")

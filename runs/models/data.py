@@ -2,12 +2,12 @@
 
 from django.db import models
 
+from runs.models.base import Identified
 from runs.models.clusters import Cluster, Node
 from runs.models.people import Project, User
-from runs.values.ids import new_id
 
 
-class Dataset(models.Model):
+class Dataset(Identified):
     """Files of one source at one place. A node looks into them: the server itself opens nothing of a user's."""
 
     class State(models.TextChoices):
@@ -16,7 +16,6 @@ class Dataset(models.Model):
         READY = "ready"
         FAILED = "failed"  # problem says why
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="datasets")
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="datasets")  # whose nodes can read it
     name = models.SlugField(max_length=60)
@@ -33,7 +32,6 @@ class Dataset(models.Model):
     asked_at = models.DateTimeField(null=True, blank=True)
     checked_at = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ("name",)

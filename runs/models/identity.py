@@ -4,11 +4,11 @@ from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import Q
 
+from runs.models.base import Dated, Identified
 from runs.models.people import User
-from runs.values.ids import new_id
 
 
-class Identity(models.Model):
+class Identity(Dated):
     """A person at an identity provider: known there by a subject (OpenID Connect), an external id (SCIM), or both."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
@@ -20,7 +20,6 @@ class Identity(models.Model):
     # The provider made the person, or was trusted with an account that was here: they come in through it alone.
     keeps_person = models.BooleanField(default=False)
     is_disabled_by_provider = models.BooleanField(default=False)  # so that it may enable the person again
-    created_at = models.DateTimeField(auto_now_add=True)
     signed_in_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -38,7 +37,7 @@ class Identity(models.Model):
         return f"{self.user} at {self.provider}"
 
 
-class ProvidedGroup(models.Model):
+class ProvidedGroup(Dated):
     """A group of people that an identity provider keeps: by a claim at each sign-in, or by SCIM."""
 
     group = models.OneToOneField(Group, on_delete=models.CASCADE, primary_key=True, related_name="provided")
@@ -46,7 +45,6 @@ class ProvidedGroup(models.Model):
     name = models.CharField(max_length=100)  # as the provider calls it
     external_id = models.CharField(max_length=255, blank=True)
     is_provisioned = models.BooleanField(default=False)  # by SCIM, which then says alone who is in it
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("provider", "name"), name="one_group_per_provider_and_name"),)
@@ -55,14 +53,12 @@ class ProvidedGroup(models.Model):
         return f"{self.name} of {self.provider}"
 
 
-class ProvisioningToken(models.Model):
+class ProvisioningToken(Identified):
     """A token of a provider's SCIM client. It opens ``/scim/v2/`` and nothing else; its digest is kept."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     provider = models.CharField(max_length=40)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     last_address = models.CharField(max_length=45, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -77,16 +73,14 @@ class ProvisioningToken(models.Model):
 # Signed-in browsers, and what an identity provider gave for them.
 
 
-class BrowserSession(models.Model):
+class BrowserSession(Identified):
     """A signed-in browser, beside Django's own row of the session: whose it is, where it is, when it was used."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="browser_sessions")
     session_key = models.CharField(max_length=40, unique=True, editable=False)
     method = models.CharField(max_length=40, blank=True)  # "password", "link", "invitation" or a provider
     address = models.CharField(max_length=45, blank=True)
     agent = models.CharField(max_length=300, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField()
 
     class Meta:

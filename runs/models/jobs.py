@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from django.db import models
 
+from runs.models.base import Dated, Identified
 from runs.models.indexes import ListIndex
 from runs.models.people import Project, User
-from runs.values.ids import new_id
 
 if TYPE_CHECKING:
     from runs.models.runs import Run
@@ -21,16 +21,14 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(~models.Exists(others.filter(version__gt=models.OuterRef("version"))))
 
 
-class Job(models.Model):
+class Job(Identified):
     """A saved, named spec. Saving it again under the same name makes the next version; old versions stay."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="jobs")
     name = models.CharField(max_length=120)
     version = models.PositiveIntegerField(default=1)
     spec = models.JSONField()
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
 
     objects = JobQuerySet.as_manager()
 
@@ -43,7 +41,7 @@ class Job(models.Model):
         return f"{self.name} v{self.version}"
 
 
-class CodeBundle(models.Model):
+class CodeBundle(Dated):
     """A packed folder of a user's code, named by the SHA-256 of its bytes and stored under the home."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="bundles")
@@ -51,7 +49,6 @@ class CodeBundle(models.Model):
     size_bytes = models.PositiveIntegerField()
     files = models.JSONField(default=list)  # the paths inside it, so that a script can be checked without unpacking
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("project", "sha256"), name="one_bundle_per_digest"),)
@@ -84,7 +81,7 @@ class RunCode(models.Model):
         return f"{self.url}@{self.commit[:12]}"
 
 
-class GitKey(models.Model):
+class GitKey(Identified):
     """A key to a project's repositories at one place: a token (https) or a private key (ssh), locked with the server's
     secret. Nobody reads it again."""
 
@@ -92,7 +89,6 @@ class GitKey(models.Model):
         TOKEN = "token"
         SSH = "ssh"
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="git_keys")
     kind = models.CharField(max_length=8, choices=Kind.choices)
     place = models.CharField(max_length=500)  # host, or host/team, or host/team/repository: what lies under it
@@ -100,7 +96,6 @@ class GitKey(models.Model):
     locked = models.TextField(editable=False)
     host_keys = models.TextField(blank=True)  # of ssh: as they were given, or seen first
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
     used_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -122,14 +117,12 @@ def bundle_of(run: Run) -> str:
     return found or ""
 
 
-class Experiment(models.Model):
+class Experiment(Identified):
     """Its runs are those of the project whose group has its name."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="experiments")
     name = models.CharField(max_length=500)
     tags = models.JSONField(default=dict, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(auto_now=True)
     archived_at = models.DateTimeField(null=True, blank=True)
 

@@ -10,6 +10,7 @@ from django.core.validators import validate_slug
 from django.db import models
 from django.db.models import Q
 
+from runs.models.base import Dated, Identified
 from runs.values.columns import LimitNotice
 from runs.values.ids import new_id
 from trainyard.contract.base import convert
@@ -62,12 +63,10 @@ class Role(models.TextChoices):
     VIEWER = "viewer", "Viewer"
 
 
-class Project(models.Model):
+class Project(Identified):
     """Owns jobs and runs; its members have roles."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     name = models.SlugField(max_length=60, unique=True)
-    created_at = models.DateTimeField(auto_now_add=True)
     second_factor_from = models.CharField(max_length=12, blank=True)  # the weakest role that needs one; "": nobody
     # Where its data may lie, separated by commas as in Cluster.region; empty: anywhere.
     regions = models.CharField(max_length=300, blank=True)
@@ -124,14 +123,12 @@ class Project(models.Model):
         return f"Project {self.name} keeps its data in {' or '.join(self.region_list)}, and {place} {where}."
 
 
-class CustomRole(models.Model):
+class CustomRole(Identified):
     """A role that a project made for itself: permissions that are added to a member's built-in role."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="custom_roles")
     name = models.CharField(max_length=40, validators=[validate_slug])
     permissions = models.JSONField(default=list)  # values of runs.rights.access.Permission
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ("name",)
@@ -141,14 +138,13 @@ class CustomRole(models.Model):
         return f"{self.name} of {self.project}"
 
 
-class Membership(models.Model):
+class Membership(Dated):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=12, choices=Role.choices)
     custom_role = models.ForeignKey(
         CustomRole, on_delete=models.SET_NULL, null=True, blank=True, related_name="memberships"
     )
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("project", "user"), name="one_membership_per_project"),)
@@ -161,7 +157,7 @@ class Membership(models.Model):
             raise ValidationError({"custom_role": f"{self.custom_role} is not of this project"})
 
 
-class GroupRole(models.Model):
+class GroupRole(Dated):
     """The role of everybody in a group: in one project, or in every project there is and will be."""
 
     group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="project_roles")
@@ -172,7 +168,6 @@ class GroupRole(models.Model):
     )
     # The entry of the sign-in settings that gave it, "PROVIDER:GROUP"; "": somebody did, by hand.
     origin = models.CharField(max_length=141, blank=True, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = (
@@ -188,7 +183,7 @@ class GroupRole(models.Model):
             raise ValidationError({"custom_role": f"{self.custom_role} is not of this project"})
 
 
-class ClusterRole(models.Model):
+class ClusterRole(Dated):
     """The role of everybody in a group on a cluster, or on all of them."""
 
     class Kind(models.TextChoices):
@@ -200,7 +195,6 @@ class ClusterRole(models.Model):
         "runs.Cluster", on_delete=models.CASCADE, null=True, blank=True, related_name="group_roles"
     )
     role = models.CharField(max_length=12, choices=Kind.choices)
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = (
@@ -262,17 +256,15 @@ class SavedView(models.Model):
         return f"{self.name} of {self.owner or self.project}"
 
 
-class Invitation(models.Model):
+class Invitation(Identified):
     """A link by which somebody new joins a project. Only the digest of its secret is kept."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="invitations")
     email = models.EmailField(blank=True)
     role = models.CharField(max_length=12, choices=Role.choices, default=Role.MEMBER)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
     by_token = models.ForeignKey("runs.Token", on_delete=models.CASCADE, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     accepted_at = models.DateTimeField(null=True, blank=True)
     accepted_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")

@@ -2,12 +2,12 @@
 
 from django.db import models
 
+from runs.models.base import Identified
 from runs.models.people import Project, User
 from runs.models.runs import Run
-from runs.values.ids import new_id
 
 
-class PersonalExport(models.Model):
+class PersonalExport(Identified):
     """A ZIP with all that belongs to a person. Control makes it, the person alone may have it, for some days."""
 
     class State(models.TextChoices):
@@ -15,13 +15,11 @@ class PersonalExport(models.Model):
         READY = "ready"
         FAILED = "failed"  # problem says why
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="personal_exports")
     state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
     problem = models.TextField(blank=True)
     size_bytes = models.PositiveBigIntegerField(default=0)
     num_rows = models.PositiveIntegerField(default=0)
-    created_at = models.DateTimeField(auto_now_add=True)
     ready_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
 

@@ -3,22 +3,20 @@
 from django.core.validators import MaxLengthValidator
 from django.db import models
 
+from runs.models.base import Identified
 from runs.models.people import Project, User
-from runs.values.ids import new_id
 
 MAX_BODY, MAX_COMMENT = 100_000, 10_000  # characters
 
 
-class Report(models.Model):
+class Report(Identified):
     """A text of a project. ``title`` and ``version`` are those of its newest version."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="reports")
     title = models.CharField(max_length=200)
     version = models.PositiveIntegerField(default=1)
     is_archived = models.BooleanField(default=False)
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from django.db.models.lookups import GreaterThan
 from django.dispatch import Signal
 from django.utils import timezone
 
+from runs.models.base import Identified
 from runs.models.clusters import Cluster
 from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
@@ -114,10 +115,9 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(status__in=list(LIVE))
 
 
-class Run(models.Model):
+class Run(Identified):
     """One training with a frozen copy of its spec, a status, a history."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="runs")
     # None: it was logged outside of Trainyard and sent here; then it has a local id, which its own processes chose.
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="runs", null=True, blank=True)
@@ -173,7 +173,6 @@ class Run(models.Model):
     fence = models.PositiveIntegerField(default=0, editable=False)  # the newest attempt's; only grows
     shard = models.PositiveIntegerField(default=0, editable=False)  # for good: its records may be on their way
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="runs")
-    created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)  # the first time that it was RUNNING
     ended_at = models.DateTimeField(null=True, blank=True)
     changed_at = models.DateTimeField(auto_now=True)

@@ -9,8 +9,8 @@ from django.db import models
 from django.db.models import Q
 
 from runs.models.attempts import Attempt
+from runs.models.base import Dated, Identified
 from runs.models.people import Project, User
-from runs.values.ids import new_id
 from trainyard.contract.base import JsonObject
 from trainyard.spec.values.references import NAME
 
@@ -107,16 +107,14 @@ class AuditHead(models.Model):
 # Secrets of projects and people.
 
 
-class Secret(models.Model):
+class Secret(Identified):
     """A name in a project, or of a person. Its value is in its versions; the newest counts."""
 
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, related_name="secrets")
     person = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="secrets")
     name = models.CharField(max_length=100)
     version = models.PositiveIntegerField(default=0)  # the newest
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(auto_now_add=True)
     used_at = models.DateTimeField(null=True)
 
@@ -145,7 +143,7 @@ class Secret(models.Model):
         return f"project:{self.project_id}" if self.project_id else f"person:{self.person_id}"
 
 
-class SecretVersion(models.Model):
+class SecretVersion(Dated):
     """One value: encrypted with a data key of its own, which a key-encryption key wraps."""
 
     secret = models.ForeignKey(Secret, on_delete=models.CASCADE, related_name="versions")
@@ -154,7 +152,6 @@ class SecretVersion(models.Model):
     wrapped_key = models.TextField()  # base64, or what the KMS calls it
     ciphertext = models.TextField()  # base64 of nonce and AES-256-GCM
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ("-number",)
@@ -187,14 +184,13 @@ class SecretUse(models.Model):
         return f"{self.name} version {self.version} in {self.attempt_id}"
 
 
-class StorageKey(models.Model):
+class StorageKey(Dated):
     """One version. The newest encrypts what is written; older ones open what they encrypted."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="storage_keys")
     number = models.PositiveIntegerField()
     key_id = models.CharField(max_length=200)  # of the key-encryption key
     wrapped_key = models.TextField()  # empty: it was destroyed, and nothing that it encrypted opens again
-    created_at = models.DateTimeField(auto_now_add=True)
     destroyed_at = models.DateTimeField(null=True)
 
     class Meta:
