@@ -11,7 +11,9 @@ from ninja import Schema
 from pydantic import Field
 
 from runs.api.schemas import schema_of
+from runs.models import User
 from runs.models.indexes import beyond
+from runs.rights.access import named_project
 from runs.values.cursors import cursor_of, value_of
 
 M = TypeVar("M", bound=Model)
@@ -34,14 +36,31 @@ class Order(Protocol):
         """Return the places of the first rows after that one."""
 
 
+class Page(Schema, Generic[T]):
+    items: list[T]
+    next: str | None
+
+
 class ListQuery(Schema):
     cursor: str | None = None
     limit: int = Field(100, ge=1, le=MAX_LIMIT)
 
+    def page(self, rows: QuerySet[M], present: Callable[[Sequence[M]], Sequence[T]], *, sort: "str | Order") -> Page[T]:
+        """Return the page that was asked for, as the function of that name does."""
+        return page(rows, present, sort=sort, cursor=self.cursor, limit=self.limit)
 
-class Page(Schema, Generic[T]):
-    items: list[T]
-    next: str | None
+
+class NamedQuery(ListQuery):
+    """A list of what projects have by name."""
+
+    project: str | None = None
+    name: str | None = None
+
+    def among(self, user: User, rows: QuerySet[M]) -> QuerySet[M]:
+        """Return those of the rows that are asked for. Raises NotFound for a project that the person does not see."""
+        if self.project:
+            rows = rows.filter(project=named_project(user, self.project))
+        return rows.filter(name=self.name) if self.name else rows
 
 
 def page_of(document: Any, name: str = "") -> Any:

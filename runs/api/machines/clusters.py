@@ -13,7 +13,7 @@ from ninja import Field, Query, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.paging import ListQuery, Page, page_of
 from runs.api.schemas import Body, TimeOut, schema_of
 from runs.models import Cluster, Node, Project, Run, User
 from runs.placing.policies import FAIR_SHARE, POLICIES
@@ -105,8 +105,7 @@ class JoinTokenOut(Schema):
 @operation(lists(access.Permission.CLUSTERS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Cluster]:
     user = actor(request)
-    found = access.visible_clusters(user)
-    return page(found, partial(_clusters, user), sort="name", cursor=query.cursor, limit=query.limit)
+    return query.page(access.visible_clusters(user), partial(_clusters, user), sort="name")
 
 
 @router.post("/clusters", response={201: ClusterOut})

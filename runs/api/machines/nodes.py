@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import answer_with, described, read_body
-from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.paging import ListQuery, Page, page_of
 from runs.api.schemas import Body, schema_of
 from runs.models import Node
 from runs.presenting.server_state import contact_time
@@ -73,7 +73,7 @@ def find(request: HttpRequest, query: Query[ListQuery], cluster: str | None = No
     found = visible_nodes(actor(request)).prefetch_related("held_slots__placement__attempt")
     if cluster:
         found = found.filter(cluster=get_cluster(actor(request), cluster))
-    return page(found, _nodes, sort="name", cursor=query.cursor, limit=query.limit)
+    return query.page(found, _nodes, sort="name")
 
 
 @router.get("/nodes/{node_id}", response=NodeOut)

@@ -12,7 +12,7 @@ from ninja import Query
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.paging import ListQuery, Page, page_of
 from runs.api.schemas import schema_of
 from runs.life.preflight.needs import checked_nodes
 from runs.life.preflight.vetting import checks_together
@@ -56,8 +56,7 @@ def check(request: HttpRequest, cluster_id: str) -> answers.Preflight:
 def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -> Page[answers.Preflight]:
     """The newest first; `state` is the worst of its `checks`."""
     rows = get_cluster(request, cluster_id).preflights.filter(why=Preflight.Why.ASKED)
-    rows = rows.select_related("cluster", "attempt", "asked_by")
-    return page(rows, _preflights, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(rows.select_related("cluster", "attempt", "asked_by"), _preflights, sort="-created_at")
 
 
 @router.post(
@@ -80,7 +79,7 @@ def of_run(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[a
     """What was known of the nodes of each attempt when it was placed."""
     run = get_run(request, run_id)
     rows = Preflight.objects.filter(attempt__run=run).select_related("cluster", "attempt", "asked_by")
-    return page(rows, _preflights, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(rows, _preflights, sort="-created_at")
 
 
 def _preflights(rows: Sequence[Preflight]) -> list[answers.Preflight]:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
-from runs.api.paging import MAX_LIMIT, Page, page, page_of
+from runs.api.paging import MAX_LIMIT, ListQuery, Page, page_of
 from runs.api.schemas import schema_of
 from runs.api.streaming import LastingRight, text_response
 from runs.presenting import audit_rows
@@ -42,8 +42,7 @@ class FiltersQuery(Schema):
         return AuditFilters(**self.dict(include=set(AuditFilters._fields)))
 
 
-class AuditQuery(FiltersQuery):
-    cursor: str | None = None
+class AuditQuery(FiltersQuery, ListQuery):
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 50
 
 
@@ -52,13 +51,7 @@ class AuditQuery(FiltersQuery):
 def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditRow]:
     """For auditors; owners see their projects. Example: `?action=runs.stop&project=vision`"""
     rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
-    return page(
-        rows,
-        lambda some: [as_answer(row) for row in shown(some)],
-        sort="-sequence",
-        cursor=query.cursor,
-        limit=query.limit,
-    )
+    return query.page(rows, lambda some: [as_answer(row) for row in shown(some)], sort="-sequence")
 
 
 @router.get("/audit/export", response=None, summary="All that fits, the oldest first, as JSON lines or CSV")

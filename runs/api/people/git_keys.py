@@ -7,7 +7,7 @@ from ninja import Field, Query, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page
 from runs.api.schemas import Body, Shown
 from runs.models import GitKey
 from runs.rights.access import Permission, get_project
@@ -38,8 +38,7 @@ class GitKeyOut(Schema):
 @router.get("/projects/{project_id}/git-keys", response=Page[GitKeyOut])
 @operation(thing(Permission.GIT_KEYS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[Any]:
-    found = get_project(request, project_id).git_keys.select_related("created_by")
-    return page(found, list, sort="place", cursor=query.cursor, limit=query.limit)
+    return query.page(get_project(request, project_id).git_keys.select_related("created_by"), list, sort="place")
 
 
 @router.post("/projects/{project_id}/git-keys", response={201: GitKeyOut}, summary="Add or replace a Git key")

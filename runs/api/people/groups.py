@@ -1,14 +1,12 @@
 """``/groups``: groups of people, their roles in projects and on clusters."""
 
-from collections.abc import Sequence
-
 from django.contrib.auth.models import Group
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page
 from runs.api.people.projects import RoleIn
 from runs.api.schemas import Body
 from runs.models import Cluster, ClusterRole, Project, User
@@ -56,11 +54,7 @@ class GroupOut(Schema):
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[GroupOut]:
     """All for administrators; for others their own, and those with a role in a project of theirs."""
     user = actor(request)
-
-    def present(rows: Sequence[Group]) -> list[GroupOut]:
-        return [_group(user, row) for row in rows]
-
-    return page(actions.visible_groups(user), present, sort="name", cursor=query.cursor, limit=query.limit)
+    return query.page(actions.visible_groups(user), lambda rows: [_group(user, row) for row in rows], sort="name")
 
 
 @router.post("/groups", response={201: GroupOut})

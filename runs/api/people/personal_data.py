@@ -12,7 +12,7 @@ from pydantic import BeforeValidator
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.paging import ListQuery, Page, page_of
 from runs.api.schemas import Body, Shown, schema_of
 from runs.api.streaming import LastingRight, file_response
 from runs.models import ErasedPerson, PersonalExport, User
@@ -39,8 +39,7 @@ class ErasedOut(Schema):
 @router.get("/me/exports", response=page_of(answers.Export), summary="Exports of what belongs to me")
 @operation(own(Permission.ACCOUNT_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Export]:
-    rows = PersonalExport.objects.filter(user=actor(request))
-    return page(rows, _exports, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(PersonalExport.objects.filter(user=actor(request)), _exports, sort="-created_at")
 
 
 @router.post(

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page
 from runs.api.people.tokens import MadeBy
 from runs.api.schemas import Body, Shown, TimeOut
 from runs.models import Membership, Project, Role, Run, User
@@ -70,7 +70,7 @@ class NewInvitation(InvitationOut):
 @router.get("/projects", response=Page[ProjectOut])
 @operation(lists(Permission.PROJECTS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[Any]:
-    return page(visible_projects(actor(request)), list, sort="name", cursor=query.cursor, limit=query.limit)
+    return query.page(visible_projects(actor(request)), list, sort="name")
 
 
 @router.post("/projects", response={201: ProjectOut})
@@ -93,7 +93,7 @@ def show(request: HttpRequest, project_id: str) -> ProjectWithTime:
 @operation(thing(Permission.MEMBERS_READ))
 def members(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[Any]:
     found = get_project(request, project_id).memberships.select_related("user", "custom_role")
-    return page(found, list, sort="created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(found, list, sort="created_at")
 
 
 @router.put("/projects/{project_id}/members/{username}", response=MemberOut, summary="Give a member another role")
@@ -119,8 +119,7 @@ def remove_member(request: HttpRequest, project_id: str, username: str) -> None:
 @router.get("/projects/{project_id}/invitations", response=Page[InvitationOut])
 @operation(thing(Permission.INVITATIONS_READ))
 def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[Any]:
-    found = get_project(request, project_id).invitations.all()
-    return page(found, list, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(get_project(request, project_id).invitations.all(), list, sort="-created_at")
 
 
 @router.post("/projects/{project_id}/invitations", response={201: NewInvitation})

@@ -7,7 +7,7 @@ from ninja import Field, Query, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page
 from runs.api.schemas import Body, Shown
 from runs.models import CustomRole
 from runs.rights.access import PERMISSIONS_OF, Permission, get_project, permissions_in
@@ -71,8 +71,7 @@ def mine(request: HttpRequest, project_id: str) -> HeldOut:
 @operation(thing(Permission.MEMBERS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[Any]:
     """Permissions that are added to a member's built-in role."""
-    found = get_project(request, project_id).custom_roles.all()
-    return page(found, list, sort="name", cursor=query.cursor, limit=query.limit)
+    return query.page(get_project(request, project_id).custom_roles.all(), list, sort="name")
 
 
 @router.post("/projects/{project_id}/roles", response={201: CustomRoleOut}, summary="Make a role of the project")

@@ -10,7 +10,7 @@ from ninja import Field, Query, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.paging import ListQuery, Page, page_of
 from runs.api.schemas import Body, Shown, schema_of
 from runs.models import Secret
 from runs.presenting.stamps import document_of
@@ -46,7 +46,7 @@ class Uses(Schema):
 @operation(thing(Permission.SECRETS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[answers.Secret]:
     rows = Secret.objects.filter(project=get_project(request, project_id)).select_related("created_by")
-    return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
+    return query.page(rows, _secrets, sort="name")
 
 
 @router.put("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Set a secret")
@@ -68,8 +68,7 @@ def delete(request: HttpRequest, project_id: str, name: str) -> None:
 @operation(own(Permission.SECRETS_READ))
 def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Secret]:
     """Runs that you launch name them as `mine:NAME`."""
-    rows = Secret.objects.filter(person=actor(request)).select_related("created_by")
-    return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
+    return query.page(Secret.objects.filter(person=actor(request)).select_related("created_by"), _secrets, sort="name")
 
 
 @router.put("/me/secrets/{name}", response={204: None}, summary="Set a secret of my own")

@@ -8,7 +8,7 @@ from pydantic import AwareDatetime
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page
 from runs.api.people.tokens import NewToken, TokenOut, new_token
 from runs.api.schemas import Body, Shown
 from runs.models import Membership, Project, Role, Token, User
@@ -41,7 +41,7 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
     """Owners of tokens that are nobody's: they have a role in one project, and never sign in."""
     project = get_project(request, project_id)
     found = project.memberships.filter(user__service_of=project).select_related("user")
-    return page(found, list, sort="created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(found, list, sort="created_at")
 
 
 @router.post("/projects/{project_id}/service-accounts", response={201: AccountOut}, summary="Make a service account")
@@ -67,7 +67,7 @@ def close(request: HttpRequest, project_id: str, username: str) -> None:
 def tokens(request: HttpRequest, project_id: str, username: str, query: Query[ListQuery]) -> Page[Any]:
     project = get_project(request, project_id)
     found = Token.objects.filter(user=_account(project, username)).select_related("user")
-    return page(found, list, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(found, list, sort="-created_at")
 
 
 @router.post(

@@ -8,7 +8,7 @@ from pydantic import AwareDatetime
 
 from runs.actions.sharing import revoke_share, share, thing_of
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page
 from runs.api.schemas import Body, Shown
 from runs.rights.access import Permission, get_shared_link, visible_shared_links
 from runs.rights.access.operations import lists, operation, thing
@@ -48,7 +48,7 @@ def find(request: HttpRequest, query: Query[ListQuery], object: str = "") -> Pag
     found = visible_shared_links(request.user)
     if object:
         found = found.filter(object=thing_of(actor(request), object, Permission.RUNS_READ).name)
-    return page(found, list, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(found, list, sort="-created_at")
 
 
 @router.post("/share", response={201: NewShare}, summary="Share with guests")

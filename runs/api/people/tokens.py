@@ -9,7 +9,7 @@ from pydantic import AliasChoices, AwareDatetime
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page
 from runs.api.schemas import Body, Shown
 from runs.models import GroupRole, Membership, Role, Token, User
 from runs.rights.access import Permission, is_administrator, or_not_found, strongest_roles, visible_projects
@@ -100,7 +100,7 @@ def me(request: HttpRequest) -> Me:
 @operation(own(Permission.ACCOUNT_READ))
 def find(request: HttpRequest, query: Query[TokensQuery]) -> Page[Any]:
     found = actions.tokens_of(actor(request), _whose(request, query.user)).select_related("user")
-    return page(found, list, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(found, list, sort="-created_at")
 
 
 @router.post("/tokens", response={201: NewToken})

@@ -7,7 +7,7 @@ from ninja import Query
 
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import answer_with, described, read_sealed_body
-from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.paging import ListQuery, Page, page_of
 from runs.models import GoneRun, RemovedData
 from runs.presenting.checkpoints import documents
 from runs.privacy.retention import runs_without_checkpoints
@@ -28,8 +28,7 @@ def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> P
     the attempts of any run that resumed from it."""
     user = actor(request)
     run = get_run(request, run_id)
-    found = Checkpoint.objects.filter(run_id=run.pk)
-    return page(found, lambda rows: documents(user, run, rows), sort="-id", cursor=query.cursor, limit=query.limit)
+    return query.page(Checkpoint.objects.filter(run_id=run.pk), lambda rows: documents(user, run, rows), sort="-id")
 
 
 @router.post(

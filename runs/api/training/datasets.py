@@ -14,12 +14,12 @@ from ninja.errors import HttpError
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import described, read_sealed_body
-from runs.api.paging import ListQuery, Page, page, page_of
+from runs.api.paging import NamedQuery, Page, page_of
 from runs.api.schemas import Body, schema_of
 from runs.inputs.datasets import recipe_of
 from runs.models import Dataset, Node
 from runs.presenting.stamps import document_of
-from runs.rights.access import Permission, get_cluster, get_dataset, get_project, named_project, visible_datasets
+from runs.rights.access import Permission, get_cluster, get_dataset, get_project, visible_datasets
 from runs.rights.access.operations import NODE, lists, operation, thing
 from trainyard.contract import inspections
 from trainyard.contract.answers import people as answers
@@ -33,11 +33,6 @@ MAX_PNG_BYTES = 20_000
 router = Resource(tags=["datasets"])
 
 MAX_ANSWER_BYTES = MAX_FACTS_BYTES + 8_192  # the facts, the words around them and what JSON spends on spaces
-
-
-class DatasetsQuery(ListQuery):
-    project: str | None = None
-    name: str | None = None
 
 
 class DatasetIn(Body):
@@ -57,13 +52,9 @@ class DatasetWithFacts(schema_of(answers.Dataset)):  # type: ignore[misc]  # the
 
 @router.get("/datasets", response=page_of(answers.Dataset))
 @operation(lists(Permission.DATASETS_READ))
-def find(request: HttpRequest, query: Query[DatasetsQuery]) -> Page[answers.Dataset]:
-    found = visible_datasets(actor(request))
-    if query.project:
-        found = found.filter(project=named_project(actor(request), query.project))
-    if query.name:
-        found = found.filter(name=query.name)
-    return page(found, _datasets, sort="name", cursor=query.cursor, limit=query.limit)
+def find(request: HttpRequest, query: Query[NamedQuery]) -> Page[answers.Dataset]:
+    user = actor(request)
+    return query.page(query.among(user, visible_datasets(user)), _datasets, sort="name")
 
 
 @router.post("/datasets", response={201: DatasetWithFacts}, summary="Name data; a node looks at it")

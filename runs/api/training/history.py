@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page
 from runs.api.schemas import Body, Shown, schema_of
 from runs.models import Attempt, Event
 from runs.presenting.annex import AnnexFigure, annex_of
@@ -120,15 +120,14 @@ def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page
     `cause` says why one ended: null while it goes on, and after a success. `hang` is what keeps its ranks, or what they
     were ended for."""
     found = get_run(request, run_id).attempts.prefetch_related("placements__node", "placements__held_slots")
-    return page(found, list, sort="number", cursor=query.cursor, limit=query.limit)
+    return query.page(found, list, sort="number")
 
 
 @router.get("/runs/{run_id}/events", response=Page[EventOut])
 @operation(thing(Permission.RUNS_READ))
 def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[Any]:
     """The history in sentences, the oldest first."""
-    found = get_run(request, run_id).events.select_related("attempt", "actor")
-    return page(found, list, sort="at", cursor=query.cursor, limit=query.limit)
+    return query.page(get_run(request, run_id).events.select_related("attempt", "actor"), list, sort="at")
 
 
 @router.post("/runs/{run_id}/notes", response={201: EventOut}, summary="Write a note at a step")

@@ -9,20 +9,17 @@ from ninja import Field, Query, Schema
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.openapi import SPEC, body_of
-from runs.api.paging import MAX_LIMIT, Page, page
+from runs.api.paging import MAX_LIMIT, NamedQuery, Page
 from runs.api.schemas import Shown
 from runs.models import Job
-from runs.rights.access import Permission, get_job, named_project, visible_jobs
+from runs.rights.access import Permission, get_job, visible_jobs
 from runs.rights.access.operations import lists, operation, thing
 from trainyard.contract.base import JsonObject
 
 router = Resource(tags=["jobs"])
 
 
-class JobsQuery(Schema):
-    project: str | None = None
-    name: str | None = None
-    cursor: str | None = None
+class JobsQuery(NamedQuery):
     limit: int = Field(50, ge=1, le=MAX_LIMIT)
 
 
@@ -46,12 +43,8 @@ def save(request: HttpRequest, document: InBody[JsonObject]) -> Job:
 @router.get("/jobs", response=Page[JobOut])
 @operation(lists(Permission.JOBS_READ))
 def find(request: HttpRequest, query: Query[JobsQuery]) -> Page[Any]:
-    found = visible_jobs(actor(request)).select_related("created_by")
-    if query.project:
-        found = found.filter(project=named_project(actor(request), query.project))
-    if query.name:
-        found = found.filter(name=query.name)
-    return page(found, list, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    user = actor(request)
+    return query.page(query.among(user, visible_jobs(user).select_related("created_by")), list, sort="-created_at")
 
 
 @router.get("/jobs/{job_id}", response=JobOut)

@@ -8,7 +8,7 @@ from ninja import Field, Query, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page
+from runs.api.paging import ListQuery, Page
 from runs.api.schemas import Body
 from runs.models import Report
 from runs.presenting.stamps import document_of
@@ -66,7 +66,7 @@ def find(request: HttpRequest, query: Query[ListQuery], project: str | None = No
     found = visible_reports(actor(request))
     if project:
         found = found.filter(project=named_project(actor(request), project))
-    return page(found, _items, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(found, _items, sort="-created_at")
 
 
 @router.get("/reports/{report_id}", response=ReportOut)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from django.http import HttpRequest
 from ninja import Body as InBody
-from ninja import Field, Query, Schema
+from ninja import Field, Query
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.openapi import SPEC_OR_JOB, body_of
-from runs.api.paging import MAX_LIMIT, Page, page
+from runs.api.paging import MAX_LIMIT, ListQuery, Page
 from runs.api.schemas import Body, RunOut
 from runs.finding.queries import order_of
 from runs.models import Run
@@ -32,7 +32,7 @@ router = Resource(tags=["runs"])
 SORT = "fields of the filters but `tag`, with commas between them. What has no value comes last"
 
 
-class RunsQuery(Schema):
+class RunsQuery(ListQuery):
     status: list[Status] = Field([], description="one or more statuses")
     project: str | None = None
     tag: list[str] = Field([], description="runs that have all of these tags")
@@ -40,7 +40,6 @@ class RunsQuery(Schema):
     archived: bool = False
     filter: str = Field("", description="the [language of filters](filters.md)")
     sort: str = Field("-created_at", max_length=500, description=SORT)
-    cursor: str | None = None
     limit: int = Field(50, ge=1, le=MAX_LIMIT)
 
 
@@ -96,7 +95,7 @@ def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
         user, status=query.status, project=project, tags=query.tag, words=query.q, fitting=query.filter,
         is_archived=query.archived,
     )  # fmt: skip
-    return page(found, run_documents, sort=order_of(query.sort), cursor=query.cursor, limit=query.limit)
+    return query.page(found, run_documents, sort=order_of(query.sort))
 
 
 @router.get("/runs/{run_id}", response=RunOut)

@@ -9,11 +9,11 @@ from typing import Any, cast
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Body as InBody
-from ninja import Field, Query, Schema
+from ninja import Field, Query
 
 from runs.api.auth import Resource, actor
 from runs.api.openapi import SWEEP, body_of
-from runs.api.paging import MAX_LIMIT, Page, page, page_of
+from runs.api.paging import MAX_LIMIT, ListQuery, Page, page_of
 from runs.api.schemas import Body, schema_of
 from runs.models import Sweep
 from runs.presenting.stamps import stamp
@@ -29,11 +29,10 @@ from trainyard.contract.statuses import SweepStatus
 router = Resource(tags=["sweeps"])
 
 
-class SweepsQuery(Schema):
+class SweepsQuery(ListQuery):
     status: list[SweepStatus] = Field([], description="one or more statuses")
     project: str | None = None
     q: str = Field("", max_length=200, description="part of a name")
-    cursor: str | None = None
     limit: int = Field(50, ge=1, le=MAX_LIMIT)
 
 
@@ -96,7 +95,7 @@ def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[answers.SweepI
     user = actor(request)
     project = named_project(user, query.project).name if query.project else ""
     found = reading.sweeps_of(user, project=project, status=query.status, words=query.q)
-    return page(found, _items, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return query.page(found, _items, sort="-created_at")
 
 
 @router.get("/sweeps/{sweep_id}", response=SweepOut)
