@@ -55,13 +55,12 @@ def request_export(*, actor: User, user: User | None = None) -> PersonalExport:
     return PersonalExport.objects.create(user=person)
 
 
-def get_export(*, actor: User, export_id: str, is_ready: bool = False) -> PersonalExport:
-    """Return an export about the actor; ``is_ready``: whose file is there. Raises NotFound for anybody else's, an
-    administrator's too: it is the person's alone."""
+def get_export(*, actor: User, export_id: str) -> PersonalExport:
+    """Return an export about the actor whose file is there. Raises NotFound for anybody else's, an administrator's too:
+    it is the person's alone."""
     access.require_account(actor, access.Permission.ACCOUNT_READ)
-    found = PersonalExport.objects.filter(user=actor, pk=export_id)
-    if is_ready:
-        found = found.filter(state=PersonalExport.State.READY, expires_at__gt=timezone.now())
+    ready = PersonalExport.objects.filter(state=PersonalExport.State.READY, expires_at__gt=timezone.now())
+    found = ready.filter(user=actor, pk=export_id)
     return access.or_not_found(found.first(), f"You have no export {export_id!r}.")
 
 

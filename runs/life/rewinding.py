@@ -64,7 +64,7 @@ def go_back_by_rule(attempt: Attempt, alarm: MetricAlarm, rule: WatchRule, now: 
     """Go back to the last checkpoint before a value that broke a rule, as often as the rule lets it. Raises what
     ``go_back`` raises."""
     run = attempt.run
-    before = sum(one.rule == rule.metric for one in run.known_rewinds.entries)
+    before = sum(one.rule == rule.metric for one in run.known_rewinds)
     if before >= rule.rewinds:
         times = "once" if before == 1 else f"{before} times"
         raise Refused("rewound-enough", f"It was sent back {times} by this rule, and that is as often as it may be.")
@@ -83,7 +83,7 @@ def skipped_for(alarm: MetricAlarm) -> tuple[int, int]:
 
 def skips_of(run: Run) -> list[SkippedSteps]:
     """Return what its ranks are to leave out, in the order in which it was decided."""
-    return [SkippedSteps(one.fence, one.first, one.last) for one in run.known_rewinds.entries]
+    return [SkippedSteps(one.fence, one.first, one.last) for one in run.known_rewinds]
 
 
 def batches_of(rewind: Rewind) -> str:
@@ -94,13 +94,13 @@ def batches_of(rewind: Rewind) -> str:
 
 def left_out(run: Run) -> str:
     """Say what the ranks leave out."""
-    parts = [batches_of(one) for one in run.known_rewinds.entries]
+    parts = [batches_of(one) for one in run.known_rewinds]
     return f"they leave out {listed(parts, at_most=3)}"
 
 
 def ended_sentence(run: Run) -> str:
     """Return the sentence of an attempt whose ranks were ended to go back."""
-    entries = run.known_rewinds.entries
+    entries = run.known_rewinds
     where = f" to step {entries[-1].to_step:,}, without {batches_of(entries[-1])}" if entries else ""
     return f"Ended to go back{where}."
 

@@ -11,7 +11,7 @@ from runs.models.base import Dated, Identified
 from runs.models.clusters import Node
 from runs.models.people import User
 from runs.models.runs import Run, choices
-from runs.values.columns import AttemptFailure, IdleMark, MetricAlarm, SlowRank, Typed
+from runs.values.columns import AlwaysTyped, AttemptFailure, IdleMark, MetricAlarm, SlowRank, Typed
 from runs.values.status import Phase, Status
 from trainyard.contract.base import convert, to_builtins
 from trainyard.contract.causes import Cause, HangFinding
@@ -57,6 +57,8 @@ class Attempt(Identified):
     meeting = Typed("go", Go)  # where its ranks meet, and what they go on from; None before every node was ready
     known_hang = Typed("hang", HangFinding)  # of its ranks, or the one that they were ended for
     known_cause = Typed("cause", Cause)  # of its end; None before, and after a success
+    stragglers = AlwaysTyped("slow_ranks", list[SlowRank])  # that slow the others down; after its end those at its end
+    known_alarms = AlwaysTyped("alarms", list[MetricAlarm])  # values that broke a rule of the spec, the oldest first
 
     class Meta:
         ordering = ("number",)
@@ -75,16 +77,6 @@ class Attempt(Identified):
     def is_replaced(self) -> bool:
         """Return whether another attempt takes its place as soon as its ranks have ended."""
         return self.stop is not None and self.stop["why"] in (REPLACE, REWIND)
-
-    @property
-    def stragglers(self) -> list[SlowRank]:
-        """The ranks that slow the others down; of an attempt that has ended, those at its end."""
-        return convert(self.slow_ranks, list[SlowRank])
-
-    @property
-    def known_alarms(self) -> list[MetricAlarm]:
-        """The values that broke a rule of the spec, oldest first."""
-        return convert(self.alarms, list[MetricAlarm])
 
     @property
     def idle_mark(self) -> IdleMark | None:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from runs.models.base import Identified
 from runs.models.people import Project, User
-from runs.values.columns import Check, CheckState
+from runs.values.columns import AlwaysTyped, Check, CheckState
 from runs.values.ids import new_id
 from trainyard.contract.base import BadDocument, JsonObject, convert
 from trainyard.contract.limits import CONTACT_LOST_S
@@ -205,6 +205,8 @@ class Preflight(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
 
+    checks = AlwaysTyped("results", list[Check])
+
     class Meta:
         ordering = ("-created_at",)
         indexes = (models.Index(fields=("cluster", "-created_at"), name="preflight_by_cluster"),)
@@ -216,10 +218,6 @@ class Preflight(models.Model):
 
     def __str__(self) -> str:
         return f"preflight {self.pk} of {self.cluster_id}"
-
-    @property
-    def checks(self) -> list[Check]:
-        return convert(self.results, list[Check])
 
     @property
     def state(self) -> str:

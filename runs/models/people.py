@@ -11,9 +11,8 @@ from django.db import models
 from django.db.models import Q
 
 from runs.models.base import Dated, Identified
-from runs.values.columns import LimitNotice
+from runs.values.columns import AlwaysTyped, LimitNotice
 from runs.values.ids import new_id
-from trainyard.contract.base import convert
 from trainyard.formats.names import hidden_in, visible
 
 if TYPE_CHECKING:
@@ -96,6 +95,8 @@ class Project(Identified):
         User, through="Membership", related_name="projects"
     )
 
+    notices = AlwaysTyped("limit_notices", dict[str, LimitNotice])  # the last one of each of its limits
+
     class Meta:
         ordering = ("name",)
 
@@ -105,11 +106,6 @@ class Project(Identified):
     @property
     def region_list(self) -> list[str]:
         return [one for one in self.regions.split(",") if one]
-
-    @property
-    def notices(self) -> dict[str, LimitNotice]:
-        """The last notice of each of its limits."""
-        return convert(self.limit_notices, dict[str, LimitNotice])
 
     def may_lie_in(self, region: str) -> bool:
         """Return whether its data may lie in the region. A place that does not say where it is counts as elsewhere."""

@@ -22,11 +22,11 @@ from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
 from runs.serving import broadcast
-from runs.values.columns import Recovery, Rewind, Rewinds, StartPrediction, Typed
+from runs.values.columns import AlwaysTyped, Recovery, Rewind, StartPrediction, Typed
 from runs.values.ids import new_id, shard_of
 from runs.values.run_config import MAX_NOTES, RunDescription, clean_tags, why_not_kept
 from runs.values.status import FINAL, LIVE, Status, Wanted, check_transition
-from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
+from trainyard.contract.base import JsonObject, SpecDocument, to_builtins
 from trainyard.contract.orders import LogRule
 from trainyard.spec import read_spec, usable_nodes
 from trainyard.spec.needs import needs_of
@@ -184,6 +184,8 @@ class Run(Identified):
     heartbeat_at = models.DateTimeField(null=True, editable=False)  # the last of a run outside of Trainyard
 
     start_prediction = Typed("predicted_start", StartPrediction)  # None where nobody could say
+    restarts = AlwaysTyped("recovery", Recovery)  # since a person started it last
+    known_rewinds = AlwaysTyped("rewinds", list[Rewind])  # the oldest first
 
     objects = RunQuerySet.as_manager()
 
@@ -266,15 +268,6 @@ class Run(Identified):
     def allowed_counts(self) -> tuple[int, ...]:
         """Numbers of nodes that an elastic run may have now, the least first."""
         return counts_up_to(self.node_counts, self.node_limit)
-
-    @property
-    def restarts(self) -> Recovery:
-        """Its restarts since a person started it last."""
-        return convert(self.recovery or {}, Recovery)
-
-    @property
-    def known_rewinds(self) -> Rewinds:
-        return Rewinds(convert(self.rewinds, list[Rewind]))
 
     def live_attempt(self) -> Attempt | None:
         return self.attempts.filter(ended_at=None).first()

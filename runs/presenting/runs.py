@@ -199,7 +199,7 @@ def run_document(
         restarts=restarts_document(run, now),
         rewinds=[
             Rewind(to_step=one.to_step, first=one.first, last=one.last, at=stamp(one.at), by=one.by, rule=one.rule)
-            for one in run.known_rewinds.entries
+            for one in run.known_rewinds
         ],
         troubles=[asdict(one) for one in _troubles(run, newest, sendings, telemetry, summary)],
         throughput=speed._asdict(),

@@ -114,7 +114,7 @@ def is_behind(run: Run) -> bool:
     last = run.restarts
     if run.recovery is None or last.number == 0 or last.back_after_s is not None:
         return False
-    return not any(one.fence > last.failed_fence for one in run.known_rewinds.entries)
+    return not any(one.fence > last.failed_fence for one in run.known_rewinds)
 
 
 def _record(attempt: Attempt, telemetry: Telemetry) -> None:

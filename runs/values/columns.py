@@ -24,6 +24,14 @@ class Typed(Generic[T]):
         return None if document is None else convert(document, self._kind)
 
 
+class AlwaysTyped(Typed[T]):
+    """The same of a column that always says something: None in it is a document with nothing but defaults."""
+
+    def __get__(self, row: object, owner: object = None) -> T:
+        document = getattr(row, self._column)
+        return convert({} if document is None else document, self._kind)
+
+
 class SlowRank(WireStruct, kw_only=True):
     """A rank that slows the others down, as it was when it was looked at last."""
 
@@ -78,16 +86,6 @@ class Rewind(WireStruct, kw_only=True):
     at: float = 0.0  # Unix seconds
     by: str = ""  # who asked for it; empty: a rule
     rule: str = ""  # the metric of the rule
-
-
-class Rewinds(msgspec.Struct):
-    """The rewinds of a run, oldest first."""
-
-    entries: list[Rewind] = msgspec.field(default_factory=list)
-
-    def allows(self, fence: int, step: int) -> bool:
-        """Return whether a checkpoint of the run is on the path that the training takes now."""
-        return not any(fence <= one.fence and step > one.to_step for one in self.entries)
 
 
 # The result of one check of a node, as it is stored, shown and served.

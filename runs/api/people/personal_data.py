@@ -55,10 +55,10 @@ def create(request: HttpRequest) -> answers.Export:
 @operation(own(Permission.ACCOUNT_READ))
 def download_export(request: HttpRequest, export_id: str) -> HttpResponseBase:
     """For the person that it is about alone: administrators do not get it either."""
-    path = path_of(actions.get_export(actor=actor(request), export_id=export_id, is_ready=True).pk)
+    path = path_of(actions.get_export(actor=actor(request), export_id=export_id).pk)
     if not path.is_file():
         raise NotFound("The file of this export is not on this server any more.")
-    right = LastingRight(request, lambda user: actions.get_export(actor=user, export_id=export_id, is_ready=True))
+    right = LastingRight(request, lambda user: actions.get_export(actor=user, export_id=export_id))
     response = file_response(request, path, right)
     response["Cache-Control"] = "no-store"
     return response

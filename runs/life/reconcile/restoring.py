@@ -34,7 +34,7 @@ def memory_order_of(attempt: Attempt) -> MemoryOrder:
     one. Behind a pause, or with another number of ranks, the checkpoints on the disk count."""
     recovery = attempt.run.restarts
     # Attempts before the run was sent back count no more.
-    after = max([recovery.after_fence, *(one.fence for one in attempt.run.known_rewinds.entries)])
+    after = max([recovery.after_fence, *(one.fence for one in attempt.run.known_rewinds)])
     before = attempt.run.attempts.filter(fence__lt=attempt.fence, fence__gt=after, go__isnull=False)
     sizes = set(before.values_list("world_size", flat=True))
     may_restore = recovery.number > 0 and sizes == {attempt.world_size}
@@ -71,7 +71,7 @@ def missing_origin(attempt: Attempt, offered: Sequence[CheckpointReference]) -> 
         return ""
     if (origin := origin_of(attempt.run.spec)) is not None:
         return str(origin)
-    sent_back = [one for one in attempt.run.known_rewinds.entries if one.fence >= attempt.run.restarts.after_fence]
+    sent_back = [one for one in attempt.run.known_rewinds if one.fence >= attempt.run.restarts.after_fence]
     step = sent_back[-1].to_step if sent_back else 0
     return f"of step {step:,} or before" if step else ""
 

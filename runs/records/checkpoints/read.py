@@ -31,7 +31,7 @@ def _on_the_way(run_id: str) -> CheckpointQuerySet:
     """Return the sound ones, without those from which the run was sent back."""
     found = Checkpoint.objects.sound().filter(run_id=run_id)
     run = Run.objects.only("rewinds").filter(pk=run_id).first()
-    for one in run.known_rewinds.entries if run is not None else ():
+    for one in run.known_rewinds if run is not None else ():
         found = found.exclude(fence__lte=one.fence, step__gt=one.to_step)
     return found
 

@@ -46,7 +46,7 @@ def test_the_ranks_end_at_once_and_the_decision_is_kept(cast: Cast) -> None:
     )
     stop = Attempt.objects.get(pk=attempt.pk).stop
     assert (stop["why"], stop["at_once"]) == ("rewind", True)
-    (rewind,) = Run.objects.get(pk=run.pk).known_rewinds.entries
+    (rewind,) = Run.objects.get(pk=run.pk).known_rewinds
     assert (rewind.fence, rewind.to_step, rewind.first, rewind.last, rewind.by) == (1, 150, 160, 170, "mate")
 
 
@@ -79,7 +79,7 @@ def test_a_run_without_ranks_is_queued_again(cast: Cast, status: Status) -> None
     attempt.placements.update(phase=Phase.ENDED)
     Run.objects.filter(pk=attempt.run_id).update(status=status)
     run = back(cast, Run.objects.get(pk=attempt.run_id), 0, 1, 3)
-    assert run.status == Status.QUEUED and len(run.known_rewinds.entries) == 1
+    assert run.status == Status.QUEUED and len(run.known_rewinds) == 1
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_nobody_else_gets_it_an_administrator_neither(cast: Cast) -> None:
     for user in (root, cast.owner, cast.outsider):
         with pytest.raises(NotFound):
             actions.get_export(actor=user, export_id=export.pk)
-    assert actions.get_export(actor=cast.mate, export_id=export.pk, is_ready=True) == export
+    assert actions.get_export(actor=cast.mate, export_id=export.pk) == export
     with pytest.raises(Forbidden):
         actions.request_export(actor=cast.owner, user=cast.mate)
 

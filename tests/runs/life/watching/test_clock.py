@@ -103,7 +103,7 @@ def test_a_rule_may_send_the_run_back_so_often_and_no_more(cast: Cast) -> None:
     Watcher().round(timezone.now())
     run = Run.objects.get(pk=attempt.run_id)
     assert (run.status, Attempt.objects.get(pk=attempt.pk).stop["at_once"]) == (Status.STOPPING, True)
-    (rewind,) = run.known_rewinds.entries
+    (rewind,) = run.known_rewinds
     assert (rewind.to_step, rewind.first, rewind.last, rewind.rule) == (10, 17, 18, "train/loss")
     Attempt.objects.filter(pk=attempt.pk).update(ended_at=timezone.now())
     Run.objects.filter(pk=run.pk).update(status=Status.RUNNING, wanted=Wanted.RUN)
