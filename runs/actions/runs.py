@@ -282,27 +282,21 @@ def continue_run(*, actor: User, run: Run, step: int | None = None, overrides: J
     return clone_run(actor=actor, run=run, overrides={**(overrides or {}), "checkpoint.restore": str(origin)})
 
 
-def archive_run(*, actor: User, run: Run) -> Run:
-    """Take an ended run out of the lists; nothing is lost."""
+def archive_run(*, actor: User, run: Run, is_archived: bool = True) -> Run:
+    """Take an ended run out of the lists, or bring it back; nothing is lost."""
     require(actor, run.project, Permission.RUNS_ANNOTATE)
-    if not run.is_final:
+    if is_archived and not run.is_final:
         raise Refused("still-live", f"Run {run.name} is {run.status}. Only a run that has ended can be archived.")
-    if run.archived_at is None:
+    if is_archived != (run.archived_at is not None):
+        code, words = ("archived", "Archived") if is_archived else ("unarchived", "Brought back")
         with transaction.atomic():
-            run.archived_at = timezone.now()
+            run.archived_at = timezone.now() if is_archived else None
             run.save(update_fields=["archived_at"])
-            run.record("archived", f"Archived by {actor}.", actor=actor)
+            run.record(code, f"{words} by {actor}.", actor=actor)
     return run
 
 
-def unarchive_run(*, actor: User, run: Run) -> Run:
-    require(actor, run.project, Permission.RUNS_ANNOTATE)
-    if run.archived_at is not None:
-        with transaction.atomic():
-            run.archived_at = None
-            run.save(update_fields=["archived_at"])
-            run.record("unarchived", f"Brought back by {actor}.", actor=actor)
-    return run
+unarchive_run = partial(archive_run, is_archived=False)
 
 
 def deleting(actor: User, thing: Run | Report) -> Permission:
