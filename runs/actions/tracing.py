@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from django.db import transaction
 from django.utils import timezone
 
+from runs.life.rewinding import refuse_without_steps
 from runs.models import Attempt, Run, User
 from runs.records.metrics import progress
 from runs.records.metrics.models import Telemetry
@@ -15,7 +16,6 @@ from runs.values.ids import new_id
 from runs.values.refused import Refused
 from runs.values.status import Status
 from trainyard.spec import Problem, SpecError
-from trainyard.spec.models import KINDS, RecipeSpec
 
 MAX_STEPS = 20
 WAY_S = 5.0  # until every rank has the request: the traced steps begin later than that
@@ -39,7 +39,13 @@ def trace_run(*, actor: User, run: Run, steps: int = 3, ranks: Ranks = "all") ->
     Raises SpecError for ranks and numbers of steps that cannot be, Refused where the run's state does not allow it.
     """
     require(actor, run.project, Permission.RUNS_LAUNCH)
-    _refuse_what_has_no_steps(run)
+    refuse_without_steps(
+        run,
+        elsewhere="nobody here can trace it.",
+        script="whose steps Trainyard does not see. Trace them in it, with torch.profiler.profile, and write the trace "
+        "into the folder TRAINYARD_OUTPUT.",
+        nothing="it has no steps to trace.",
+    )
     if not 1 <= steps <= MAX_STEPS:
         raise SpecError([Problem("steps", f"{steps} is not accepted; accepted: 1 to {MAX_STEPS}")])
     with transaction.atomic():
@@ -60,17 +66,6 @@ def trace_run(*, actor: User, run: Run, steps: int = 3, ranks: Ranks = "all") ->
 
 def in_words(first: int, last: int) -> str:
     return f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
-
-
-def _refuse_what_has_no_steps(run: Run) -> None:
-    task = run.spec.get("task", {})
-    if run.is_local:
-        raise Refused("logged-elsewhere", f"Run {run.name} was logged outside of Trainyard: nobody here can trace it.")
-    if "script" in task:
-        words = "Trace them in it, with torch.profiler.profile, and write the trace into the folder TRAINYARD_OUTPUT."
-        raise Refused("script", f"Run {run.name} is a script, whose steps Trainyard does not see. {words}")
-    if not issubclass(KINDS.get(str(task.get("recipe")), RecipeSpec), RecipeSpec):
-        raise Refused("no-steps", f"Run {run.name} measures its nodes and trains nothing: it has no steps to trace.")
 
 
 def _chosen(ranks: Ranks, world_size: int) -> list[int]:

@@ -105,17 +105,26 @@ def ended_sentence(run: Run) -> str:
     return f"Ended to go back{where}."
 
 
-def _refuse_what_has_no_batches(run: Run) -> None:
+def refuse_without_steps(run: Run, *, elsewhere: str, script: str, nothing: str) -> None:
+    """Refuse a run whose steps Trainyard does not know. The words end the sentence: of a run that was logged elsewhere,
+    of a script, and of a recipe that trains nothing."""
     task = run.spec.get("task", {})
     if run.is_local:
-        sentence = f"Run {run.name} was logged outside of Trainyard: nobody here can restart it."
-        raise Refused("logged-elsewhere", sentence)
+        raise Refused("logged-elsewhere", f"Run {run.name} was logged outside of Trainyard: {elsewhere}")
     if "script" in task:
-        words = "Trainyard cannot leave out batches of it. Have the script skip them, and restart it."
-        raise Refused("script", f"Run {run.name} is a script, which reads its data by itself: {words}")
+        raise Refused("script", f"Run {run.name} is a script, {script}")
     if not issubclass(KINDS.get(str(task.get("recipe")), RecipeSpec), RecipeSpec):
-        sentence = f"Run {run.name} measures its nodes and trains nothing: it has no step to go back to."
-        raise Refused("no-steps", sentence)
+        raise Refused("no-steps", f"Run {run.name} measures its nodes and trains nothing: {nothing}")
+
+
+def _refuse_what_has_no_batches(run: Run) -> None:
+    refuse_without_steps(
+        run,
+        elsewhere="nobody here can restart it.",
+        script="which reads its data by itself: Trainyard cannot leave out batches of it. Have the script skip them, "
+        "and restart it.",
+        nothing="it has no step to go back to.",
+    )
     if len(run.rewinds) >= MOST_REWINDS:
         raise Refused("rewound-enough", f"Run {run.name} was sent back {MOST_REWINDS} times, and more is not kept.")
 
