@@ -4,51 +4,28 @@ from django.http import HttpRequest
 from ninja.constants import NOT_SET
 from ninja.openapi.docs import Swagger
 
-from runs.api import apps, events, health, problems
+from runs.api import problems
 from runs.api.auth import Resource, SessionAuth, TokenAuth
 from runs.api.idempotency import once
-from runs.api.machines import authorities, clusters, node_secrets, nodes, preflights, queue
-from runs.api.metrics import arrow_export, csv_export, logs, media, points, series
 from runs.api.openapi import Api
-from runs.api.people import (
-    audit,
-    git_keys,
-    groups,
-    notices,
-    personal_data,
-    project_data,
-    projects,
-    roles,
-    secrets,
-    service_accounts,
-    share,
-    tokens,
-    workspaces,
-)
-from runs.api.sweeping import exchange, figures, populations
-from runs.api.training import (
-    bundles,
-    checkpoints,
-    code,
-    datasets,
-    files,
-    history,
-    jobs,
-    local,
-    plans,
-    ranks,
-    reports,
-    runs,
-    sweeps,
-    traces,
-    uploads,
-)
 from runs.rights.access import NotFound
 from runs.rights.access.operations import SIGNED_IN, operation
 
 __all__ = ["api"]
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+# In the order of the document; of two routes that fit the first is taken.
+RESOURCES = (
+    "training.runs", "training.plans", "training.traces", "apps", "training.ranks", "training.history",
+    "training.checkpoints", "training.code", "metrics.series", "metrics.csv_export", "metrics.arrow_export",
+    "training.local", "metrics.logs", "metrics.media", "metrics.points", "training.files", "training.uploads",
+    "training.jobs", "sweeping.exchange", "sweeping.figures", "training.sweeps", "sweeping.populations",
+    "training.datasets", "machines.clusters", "machines.queue", "machines.nodes", "machines.authorities",
+    "machines.preflights", "people.projects", "people.project_data", "people.personal_data", "people.git_keys",
+    "people.secrets", "people.audit", "machines.node_secrets", "people.workspaces", "people.tokens", "people.groups",
+    "people.notices", "people.roles", "people.service_accounts", "people.share", "training.bundles", "health",
+    "training.reports", "events",
+)  # fmt: skip
 
 api = Api(
     title="Trainyard",
@@ -61,14 +38,8 @@ api = Api(
 )
 problems.register(api)
 api.add_decorator(once, mode="view")
-for module in (
-    runs, plans, traces, apps, ranks, history, checkpoints, code, series, csv_export, arrow_export, local, logs, media,
-    points, files, uploads, jobs, exchange, figures, sweeps, populations, datasets, clusters, queue, nodes,
-    authorities,
-    preflights, projects, project_data, personal_data, git_keys, secrets, audit, node_secrets, workspaces, tokens,
-    groups, notices, roles, service_accounts, share, bundles, health, reports, events,
-):  # fmt: skip
-    api.add_router("", module.router, auth=NOT_SET)
+for module in RESOURCES:
+    api.add_router("", f"runs.api.{module}.router", auth=NOT_SET)
 
 elsewhere = Resource()
 
