@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
+from typing import Annotated, Any
 
 import msgspec
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Query, Schema
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, BeforeValidator
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.schemas import Body
+from runs.api.schemas import Body, Shown
 from runs.life.reconcile.placing import save_queue
 from runs.models import Project
 from runs.placing.admission import parts_of
-from runs.placing.queue import QueuedRun, queue_of
+from runs.placing.queue import queue_of
 from runs.presenting.slot_usage import By, usage_of
 from runs.presenting.stamps import stamp
 from runs.rights import access
@@ -36,14 +36,23 @@ class StartOut(Schema):
     high: str
 
 
+def start_out(*seconds: float) -> StartOut:
+    """Return the first, the expected and the last Unix second of a start."""
+    low, at, high = (stamp(one) for one in seconds)
+    return StartOut(at=at, low=low, high=high)
+
+
+Start = Annotated[StartOut | None, BeforeValidator(lambda found: found and start_out(found.low, found.at, found.high))]
+
+
 class QueuedOut(Schema):
-    run: str
-    name: str
+    run: str = Field(validation_alias="run.pk")
+    name: str = Field(validation_alias="run.name")
     place: int = Field(description="from 1; runs that you do not see are counted")
-    project: str
-    priority: int = Field(description="0 to 100, the highest first")
-    reason: str
-    predicted_start: StartOut | None = Field(description="null where nobody can say")
+    project: Shown = Field(validation_alias="run.project")
+    priority: int = Field(validation_alias="run.priority", description="0 to 100, the highest first")
+    reason: str = Field(validation_alias="run.reason_sentence")
+    predicted_start: Start = Field(validation_alias="run.start_prediction", description="null where nobody can say")
 
 
 class QueueOut(Schema):
@@ -97,10 +106,9 @@ class UsageOut(Schema):
 
 @router.get("/clusters/{cluster_id}/queue", response=QueueOut, summary="Runs that wait, in their order")
 @operation(machine(access.Permission.CLUSTERS_READ))
-def queue(request: HttpRequest, cluster_id: str) -> QueueOut:
+def queue(request: HttpRequest, cluster_id: str) -> Any:
     """The first thousand, of which those that you see."""
-    cluster = access.get_cluster(request, cluster_id)
-    return QueueOut(items=[_queued(one) for one in queue_of(actor(request), cluster, timezone.now())])
+    return {"items": queue_of(actor(request), access.get_cluster(request, cluster_id), timezone.now())}
 
 
 @router.get("/clusters/{cluster_id}/queue/saved", response=dict[str, Any], summary="The queue, to be played elsewhere")
@@ -143,25 +151,6 @@ def usage(request: HttpRequest, query: Query[UsageQuery]) -> UsageOut:
         for one in usage_of(actor(request), since, until, query.by, now)
     ]
     return UsageOut.model_validate({"from": stamp(since), "to": stamp(until), "items": items})
-
-
-def _queued(one: QueuedRun) -> QueuedOut:
-    start = one.run.start_prediction
-    return QueuedOut(
-        run=one.run.pk,
-        name=one.run.name,
-        place=one.place,
-        project=one.run.project.name,
-        priority=one.run.priority,
-        reason=one.run.reason_sentence,
-        predicted_start=start_out(start.low, start.at, start.high) if start else None,
-    )
-
-
-def start_out(*seconds: float) -> StartOut:
-    """Return the first, the expected and the last Unix second of a start."""
-    low, at, high = (stamp(datetime.fromtimestamp(one, UTC)) for one in seconds)
-    return StartOut(at=at, low=low, high=high)
 
 
 def _limits(project: Project) -> LimitsOut:
