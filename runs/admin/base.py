@@ -60,17 +60,19 @@ class Granting(Asking):
         void_handed_out()
 
 
-class WrittenAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
-    """Rows that only the product writes: they are looked at, not touched."""
+class Untouched:
+    """Rows that only the product writes: they are looked at."""
 
-    list_per_page = ROWS
-    show_full_result_count = False
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+class WrittenAdmin(Untouched, ModelAdmin):  # type: ignore[misc]  # unfold has no types
+    list_per_page = ROWS
+    show_full_result_count = False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -93,18 +95,12 @@ class OfRuns(WrittenAdmin):
         return queryset.filter(**{f"{self.run_field}__in": list(found[:MAX_FOUND])}), False
 
 
-class WrittenInline(TabularInline):  # type: ignore[misc]  # unfold has no types
+class WrittenInline(Untouched, TabularInline):  # type: ignore[misc]  # unfold has no types
     can_delete = False
     show_change_link = True
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 def inline(model: type[Model], base: type[TabularInline] = TabularInline, **options: Any) -> Any:
@@ -127,9 +123,10 @@ def written(
     ordering: str = "",
     sizes: str = "",
     times: dict[str, str] | None = None,
+    **more: Any,
 ) -> None:
     """Register a table, by default one that only the product writes; ``sizes`` are columns of bytes, ``times`` the
-    headings of columns of seconds, ``hidden`` fields on no page."""
+    headings of columns of seconds, ``hidden`` fields on no page, ``more`` what else Django's classes of tables have."""
     drawn = {name: _column(name, "size", size) for name in sizes.split()}
     drawn |= {name: _column(name, heading, seconds) for name, heading in (times or {}).items()}
     options = {
@@ -140,7 +137,7 @@ def written(
         "exclude": tuple(hidden.split()) or None,
         "ordering": tuple(ordering.split()) or None,
     }
-    admin.register(model)(type(f"{model.__name__}Admin", (base,), options))
+    admin.register(model)(type(f"{model.__name__}Admin", (base,), options | more))
 
 
 def _column(field: str, heading: str, write: Callable[[Value], str]) -> Callable[[Any], str]:

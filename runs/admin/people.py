@@ -76,8 +76,7 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
         num = sum(actions.revoke_tokens(actor=_actor(request), user=user) for user in people)
         self.message_user(request, f"Revoked {num} tokens.", messages.SUCCESS)
 
-    def has_administrator_permission(self, request: HttpRequest) -> bool:
-        return _actor(request).is_superuser
+    has_administrator_permission = WrittenAdmin.has_administrator_permission
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         """Say what a new password leaves as it is. Whoever sets a password can sign in as that person."""
@@ -98,21 +97,16 @@ class GrantingTable(Granting, Editable):
     """A table of rows with people's rights."""
 
 
-@admin.register(Project)
-class ProjectAdmin(GrantingTable):
-    list_display = ("name", "id", "created_at")
-    # Set on the pages People and "Where its data lie", by who may, where they are checked and what follows is shown.
-    exclude = ("regions", "quota_bytes", "second_factor_from", "encrypts_files", *actions.LIMITS, *KEEPING)
-    search_fields = ("name", "id")
-    inlines = (inline(Membership, autocomplete_fields=("user",)),)
-
-
-@admin.register(Membership)
-class MembershipAdmin(GrantingTable):
-    list_display = ("user", "project", "role", "created_at")
-    list_filter = ("role", "project")
-    search_fields = ("user__username", "project__name")
-    autocomplete_fields = ("user", "project")
+# Set on the pages People and "Where its data lie", by who may, where they are checked and what follows is shown.
+ELSEWHERE = ("regions", "quota_bytes", "second_factor_from", "encrypts_files", *actions.LIMITS, *KEEPING)
+written(
+    Project, "name id created_at", base=GrantingTable, search="name id", exclude=ELSEWHERE,
+    inlines=(inline(Membership, autocomplete_fields=("user",)),),
+)  # fmt: skip
+written(
+    Membership, "user project role created_at", base=GrantingTable, filters="role project",
+    search="user__username project__name", autocomplete_fields=("user", "project"),
+)  # fmt: skip
 
 
 @admin.register(Token)
@@ -191,9 +185,7 @@ class CustomRoleForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("project", "name", "permissions")
 
 
-@admin.register(CustomRole)
-class CustomRoleAdmin(GrantingTable):
-    form = CustomRoleForm
-    list_display = ("name", "project", "permissions", "created_at")
-    list_filter = ("project",)
-    search_fields = ("name", "project__name")
+written(
+    CustomRole, "name project permissions created_at", base=GrantingTable, filters="project",
+    search="name project__name", form=CustomRoleForm,
+)  # fmt: skip

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline, inline
+from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline, inline, written
 from runs.models import Attempt, Placement, Run
 from runs.models.indexes import one_of
 from runs.models.runs import choices
@@ -30,23 +30,15 @@ class StatusFilter(admin.SimpleListFilter):
         return queryset.filter(one_of("status", [status])) if status else queryset
 
 
-@admin.register(Run)
-class RunAdmin(OfRuns):
-    run_field = "pk"
-    list_display = ("name", "id", "project", "cluster", "status", "reason_sentence", "created_by", "created_at")
-    list_filter = (StatusFilter, "project", "cluster", "created_at")
-    search_fields = ("name", "id")
-    list_select_related = ("project", "cluster", "created_by")
-    inlines = (inline(Attempt, WrittenInline, fields=OF_ATTEMPT),)
-
-
-@admin.register(Attempt)
-class AttemptAdmin(OfRuns):
-    ordering = ("-created_at", "-id")
-    list_display = ("run", "number", "fence", "world_size", "created_at", "ended_at", "reason_code")
-    search_fields = ("run__name", "run__id")
-    list_select_related = ("run",)
-    inlines = (inline(Placement, WrittenInline, fields=OF_PLACEMENT),)
+written(
+    Run, "name id project cluster status reason_sentence created_by created_at", base=OfRuns, search="name id",
+    related="project cluster created_by", list_filter=(StatusFilter, "project", "cluster", "created_at"),
+    run_field="pk", inlines=(inline(Attempt, WrittenInline, fields=OF_ATTEMPT),),
+)  # fmt: skip
+written(
+    Attempt, "run number fence world_size created_at ended_at reason_code", base=OfRuns, search="run__name run__id",
+    related="run", ordering="-created_at -id", inlines=(inline(Placement, WrittenInline, fields=OF_PLACEMENT),),
+)  # fmt: skip
 
 
 @admin.register(Placement)
