@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from trainyard.contract.base import JsonObject
+from trainyard.spec.parse import refuse_unsafe
 from trainyard.spec.problems import Problem, SpecError, show
 from trainyard.spec.sweeps.overlay import as_text
 
@@ -27,8 +28,6 @@ PLACES = {
 }
 LAUNCHERS = ("torchrun", "accelerate", "mpirun", "deepspeed", "srun")
 VARIABLE = re.compile(r"\$\{envvar:([A-Za-z_][A-Za-z0-9_]*)\}")
-MOST_VALUES = 10_000
-MOST_DEPTH = 12
 DEFAULT_TRIALS = 100
 
 METHODS = {"bayes": "gp", "random": "random", "grid": "grid"}
@@ -49,7 +48,7 @@ def translate(document: object) -> tuple[JsonObject, list[str]]:
     value, for what is no sweep of W&B."""
     if not isinstance(document, dict):
         raise SpecError([Problem("", f"a sweep is a map with method and parameters, not {show(document)}")])
-    _refuse_large(document)
+    refuse_unsafe(document)
     remarks = [f"{name}: {words}" for name, words in WITHOUT_USE.items() if name in document]
     unknown = [name for name in document if name not in KNOWN and name not in WITHOUT_USE]
     remarks += [f"{name}: W&B's reference has no such word; it is left out" for name in map(str, unknown)]
@@ -70,21 +69,6 @@ def translate(document: object) -> tuple[JsonObject, list[str]]:
     if pruner := _pruner(document.get("early_terminate"), remarks):
         found["pruner"] = pruner
     return found, remarks
-
-
-def _refuse_large(document: object) -> None:
-    """YAML's aliases make a small file a huge document: what is walked is counted."""
-    waiting: list[tuple[int, object]] = [(0, document)]
-    num_seen = 0
-    while waiting:
-        depth, value = waiting.pop()
-        num_seen += 1
-        if num_seen > MOST_VALUES:
-            raise SpecError([Problem("", f"it has more than {MOST_VALUES:,} values")])
-        if depth > MOST_DEPTH:
-            raise SpecError([Problem("", f"it is nested more than {MOST_DEPTH} levels deep")])
-        if isinstance(value, dict | list):
-            waiting += [(depth + 1, below) for below in (value.values() if isinstance(value, dict) else value)]
 
 
 def _objective(metric: object, remarks: list[str]) -> JsonObject:
