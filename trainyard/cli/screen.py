@@ -112,16 +112,4 @@ def ago(moment: str | None) -> str:
     """Return how long ago an ISO 8601 time was."""
     if not moment:
         return ""
-    return f"{span((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())} ago"
-
-
-def span(seconds: float) -> str:
-    """Return a duration as a person says it: ``42 s``, ``3 min 10 s``, ``2 h 14 min``."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+    return f"{figures.duration(max(1, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()))} ago"

@@ -12,11 +12,11 @@ import yaml
 
 from trainyard.cli.commands import command, group, speaks_json, takes_overrides
 from trainyard.cli.launching import loaded, overrides_of, read_spec, with_code
-from trainyard.cli.screen import STATUS_STYLES, Screen, figure, span
+from trainyard.cli.screen import STATUS_STYLES, Screen, figure
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
-from trainyard.formats.figures import number, percent
+from trainyard.formats.figures import duration, number, percent
 from trainyard.formats.words import counted
 from trainyard.interchange.optuna_storage import read_study, write_study
 from trainyard.interchange.study import Study, renamed
@@ -111,7 +111,7 @@ def _preview(found: sweep_answers.SweepPreview, screen: Screen) -> int:
     screen.line(f"trials     {found['trials']} ({found['runs']} runs of {found['slots_per_trial']} slots)")
     if found["trial_s"] is not None and found["total_s"] is not None:
         hours = figure(found["slot_hours"])
-        screen.line(f"cost       {span(found['trial_s'])} each, {span(found['total_s'])} in all, {hours} slot hours")
+        screen.line(f"cost       {duration(found['trial_s'])} each, {duration(found['total_s'])} in all, {hours} slot hours")
     for one in found["refused"]:
         shown = ", ".join(f"{path}={value}" for path, value in one["parameters"].items())
         screen.line(f"cannot run {shown}: {one['problem']}", "yellow")
