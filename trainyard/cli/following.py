@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import NamedTuple, TypedDict, cast
+from typing import NamedTuple, cast
 
 from trainyard.cli.screen import Screen, figure
+from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import FINAL
 from trainyard.rest import answers
 from trainyard.rest.client import Client, quoted
@@ -89,18 +90,6 @@ def _print(line: PrintedLine, arguments: argparse.Namespace, screen: Screen) -> 
         screen.line(line.text)
 
 
-class AttemptPoints(TypedDict):
-    """The points of one series in one attempt, in the shape of REST."""
-
-    name: str
-    labels: dict[str, str]
-    attempt: int
-    kind: str
-    step: list[int]
-    time: list[float]
-    value: list[float | str]
-
-
 def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
     if arguments.csv and arguments.name is None:
         sys.stdout.writelines(client.series_csv(arguments.id))
@@ -141,14 +130,13 @@ def _lines(text: Iterator[str]) -> Iterator[str]:
         yield rest
 
 
-def _series(name: str, rows: Iterable[dict[str, str]]) -> Iterator[AttemptPoints]:
-    """Yield the points of each attempt: rows of one lie together."""
+def _series(name: str, rows: Iterable[dict[str, str]]) -> Iterator[JsonObject]:
+    """Yield the points of each attempt, in the shape of REST: rows of one lie together."""
     for (labels, attempt), group in groupby(rows, key=lambda row: (row["labels"], row["attempt"])):
         points = [(int(row["step"]), float(row["time"]), _number(row["value"])) for row in group]
         steps, times, values = (list(column) for column in zip(*points, strict=True))
-        yield AttemptPoints(
-            name=name, labels=labels_of(labels), attempt=int(attempt), kind="raw", step=steps, time=times, value=values
-        )
+        about = {"name": name, "labels": labels_of(labels), "attempt": int(attempt), "kind": "raw"}
+        yield {**about, "step": steps, "time": times, "value": values}
 
 
 def _number(text: str) -> float | str:
