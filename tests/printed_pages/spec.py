@@ -10,9 +10,9 @@ from trainyard.spec.models import KINDS
 from trainyard.spec.sections.parallel import KIND
 from trainyard.spec.sections.resources import MOST_NODES
 from trainyard.spec.strategies import AXES as TABLE
-from trainyard.spec.strategies import Limit
+from trainyard.spec.strategies import Limit, of_axis
 from trainyard.spec.strategies.mesh import AXES
-from trainyard.spec.strategies.products import LIMITS, SYNCHRONOUS, field_of
+from trainyard.spec.strategies.products import LIMITS, field_of
 from trainyard.spec.strategies.strategy import Axis
 from trainyard.spec.values.fields import Needs
 
@@ -52,8 +52,14 @@ def products() -> str:
     return "\n".join([*head, *rows, "", *limits]) + "\n"
 
 
+def is_product(axes: frozenset[str]) -> bool:
+    """Return whether degrees above 1 on these axes make one device mesh."""
+    limits = {axis: of_axis(axis).limit for axis in axes}
+    return all(limit is None or axes <= limit.axes | {axis} for axis, limit in limits.items())
+
+
 def _partners(axis: Axis) -> str:
-    barred = [one for one in AXES if frozenset({axis.name, one}) not in SYNCHRONOUS and one != axis.name]
+    barred = [one for one in AXES if not is_product(frozenset({axis.name, one}))]
     return f"all but {' and '.join(map(_degree, barred))}" if barred else "all"
 
 

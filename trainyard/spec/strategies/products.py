@@ -1,7 +1,6 @@
 """Kinds of parallelism that go together, and settings that refuse some. Each product was trained to parity."""
 
 from collections.abc import Iterator
-from itertools import combinations
 
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.problems import Problem
@@ -10,20 +9,6 @@ from trainyard.spec.strategies import AXES as TABLE
 from trainyard.spec.strategies import STRATEGIES, Limit, of_axis
 from trainyard.spec.strategies.mesh import AXES
 from trainyard.spec.strategies.strategy import chosen
-
-
-def _is_refused(axis: str, axes: frozenset[str]) -> bool:
-    limit = of_axis(axis).limit
-    return limit is not None and not axes <= limit.axes | {axis}
-
-
-# The products of axes whose degree is above 1, the small ones first. Each is one device mesh.
-SYNCHRONOUS = tuple(
-    axes
-    for size in range(len(AXES) + 1)
-    for axes in map(frozenset, combinations(AXES, size))
-    if not any(_is_refused(axis, axes) for axis in axes)
-)
 
 _SPLIT = frozenset({"data", "shard"})
 _FOUND = Limit(_SPLIT, "all ranks try the same size of batch on a whole model", only_every_step=True)

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.printed_pages.spec import is_product
 from trainyard.spec import RecipeSpec, SpecError, form_fields, merge, parse_spec
 from trainyard.spec.strategies.mesh import AXES
-from trainyard.spec.strategies.products import LIMITS, SYNCHRONOUS, field_of
+from trainyard.spec.strategies.products import LIMITS, field_of
 
 RECIPE: dict[str, Any] = {"name": "x", "task": {"recipe": "language-model"}}
 ALL = [frozenset(some) for size in range(len(AXES) + 1) for some in combinations(AXES, size)]
+SYNCHRONOUS = [axes for axes in ALL if is_product(axes)]
 
 
 def document(axes: frozenset[str], changes: dict[str, Any] | None = None) -> dict[str, Any]:
