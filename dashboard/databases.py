@@ -1,12 +1,15 @@
 """Databases: PostgreSQL by DATABASE_URL, else two SQLite files in the home; and which rows lie where."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.conf import settings
 from django.db.models import Model
 
+T = TypeVar("T", int, float)
 Database = dict[str, Any]
 MAX_SHARDS = 64
 
@@ -21,22 +24,40 @@ def choose(url: str, home: Path) -> tuple[dict[str, Database], str]:
     }, "metrics"
 
 
-def num_shards(text: str, databases: dict[str, Database]) -> int:
+class Kind(NamedTuple, Generic[T]):
+    """Numbers that a setting takes, in words and as a check."""
+
+    words: str
+    read: Callable[[str], T]
+    fits: Callable[[float], bool]
+
+
+SHARDS = Kind(f"a number from 1 to {MAX_SHARDS}", int, lambda one: 1 <= one <= MAX_SHARDS)
+BYTES = Kind("a number of bytes, 0 for no limit", int, lambda one: 0 <= one < 10**18)
+DAYS = Kind("a number of days, 0 or more", int, lambda one: 0 <= one < 100_000)  # 0: for ever
+SECONDS = Kind("a number of seconds, 0 to 86400", float, lambda one: 0 <= one <= 86_400)
+RATE = Kind(
+    "a number of requests a second from 0.01, or 0 for no limit", float, lambda one: one == 0 or 0.01 <= one <= 1e6
+)
+
+
+def number(name: str, kind: Kind[T], default: T) -> T:
+    """Return a setting of the environment. Raises ValueError, which names it, for what is no such number."""
+    text = os.environ.get(name, "").strip()
+    try:
+        if kind.fits(found := kind.read(text) if text else default):
+            return found
+    except ValueError:  # no number at all
+        pass
+    raise ValueError(f"{name} is {kind.words}, not {text!r}.")
+
+
+def num_shards(databases: dict[str, Database]) -> int:
     """Return over how many ingest processes runs are spread. Raises ValueError for what is no such number."""
-    if not text:
-        return 1
-    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= MAX_SHARDS):
-        raise ValueError(f"INGEST_SHARDS is a number from 1 to {MAX_SHARDS}, not {text!r}.")
-    if int(text) > 1 and "metrics" in databases:
+    found = number("INGEST_SHARDS", SHARDS, 1)
+    if found > 1 and "metrics" in databases:
         raise ValueError("INGEST_SHARDS above 1 needs PostgreSQL (DATABASE_URL): a SQLite file has one writer.")
-    return int(text)
-
-
-def num_bytes(name: str, text: str, default: int) -> int:
-    """Return a number of bytes, 0 for no limit. Raises ValueError for what is none."""
-    if text and not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise ValueError(f"{name} is a number of bytes, 0 for no limit, not {text!r}.")
-    return int(text) if text else default
+    return found
 
 
 def sqlite(path: Path, *, is_synced: bool = False) -> Database:
@@ -76,36 +97,6 @@ def postgresql(url: str) -> Database:
         "CONN_MAX_AGE": 0,
         "OPTIONS": {"connect_timeout": 3, **dict(parse_qsl(parts.query))},
     }
-
-
-def num_seconds(name: str, text: str, default: float) -> float:
-    """Return a setting in seconds. Raises ValueError for what is no number of them."""
-    found = _number(text, default)
-    if not 0.0 <= found <= 86_400.0:
-        raise ValueError(f"{name} is a number of seconds, 0 to 86400, not {text!r}.")
-    return found
-
-
-def rate(name: str, text: str, default: float) -> float:
-    """Return a number of requests a second, 0 for no limit. Raises ValueError for what is none."""
-    found = _number(text, default)
-    if not (found == 0 or 0.01 <= found <= 1e6):
-        raise ValueError(f"{name} is a number of requests a second from 0.01, or 0 for no limit, not {text!r}.")
-    return found
-
-
-def _number(text: str, default: float) -> float:
-    try:
-        return float(text) if text.strip() else default
-    except ValueError:
-        return -1.0
-
-
-def num_days(text: str, name: str = "KEEP_ARCHIVED_DAYS") -> int:
-    """Return the days that something is kept; 0: for ever. Raises ValueError for what is no number of days."""
-    if text.strip() and not (text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 6):
-        raise ValueError(f"{name} is a number of days, 0 or more, not {text!r}.")
-    return int(text or 0)
 
 
 class MetricsRouter:

@@ -7,6 +7,7 @@ from typing import Any
 from django.templatetags.static import static
 
 from dashboard import databases, home, logs
+from dashboard.databases import BYTES, DAYS, RATE, SECONDS, number
 from dashboard.home import embedded_valkey_url, home_path, read_secret_files, secret_key, serves_tls, tls_folder
 from dashboard.http import hosts
 from runs.people.identity.providers import read_settings
@@ -149,21 +150,21 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 56 * 1024 * 1024  # a code bundle has up to 50 MB
 
 # --- What one sender may ask of the server (docs/limits.md). Rates are requests a second, 0 for no limit.
 
-RATE_PER_PERSON = databases.rate("RATE_PER_PERSON", os.environ.get("RATE_PER_PERSON", ""), 400.0)
-RATE_PER_TOKEN = databases.rate("RATE_PER_TOKEN", os.environ.get("RATE_PER_TOKEN", ""), 200.0)
+RATE_PER_PERSON = number("RATE_PER_PERSON", RATE, 400.0)
+RATE_PER_TOKEN = number("RATE_PER_TOKEN", RATE, 200.0)
 # Slow clients: for a request's head, for the next part of a body, and until a client reads what it was sent.
-SLOW_HEAD_S = databases.num_seconds("SLOW_HEAD_S", os.environ.get("SLOW_HEAD_S", ""), 20.0)
-SLOW_BODY_S = databases.num_seconds("SLOW_BODY_S", os.environ.get("SLOW_BODY_S", ""), 30.0)
-SLOW_READER_S = databases.num_seconds("SLOW_READER_S", os.environ.get("SLOW_READER_S", ""), 60.0)
+SLOW_HEAD_S = number("SLOW_HEAD_S", SECONDS, 20.0)
+SLOW_BODY_S = number("SLOW_BODY_S", SECONDS, 30.0)
+SLOW_READER_S = number("SLOW_READER_S", SECONDS, 60.0)
 
 # --- Databases and Valkey
 
 DATABASES: dict[str, dict[str, Any]]
 DATABASES, METRICS_DATABASE = databases.choose(os.environ.get("DATABASE_URL", ""), HOME)
-INGEST_SHARDS = databases.num_shards(os.environ.get("INGEST_SHARDS", ""), DATABASES)
-KEEP_ARCHIVED_DAYS = databases.num_days(os.environ.get("KEEP_ARCHIVED_DAYS", ""))
+INGEST_SHARDS = databases.num_shards(DATABASES)
+KEEP_ARCHIVED_DAYS = number("KEEP_ARCHIVED_DAYS", DAYS, 0)
 # The audit: how long rows are kept (0: for ever), and a collector that gets them too (RFC 5424).
-AUDIT_KEEP_DAYS = databases.num_days(os.environ.get("AUDIT_KEEP_DAYS", ""), "AUDIT_KEEP_DAYS")
+AUDIT_KEEP_DAYS = number("AUDIT_KEEP_DAYS", DAYS, 0)
 AUDIT_SYSLOG = syslog_place(os.environ.get("AUDIT_SYSLOG", ""))
 AUDIT_OTLP = collector(os.environ.get("AUDIT_OTLP", ""), os.environ.get("AUDIT_OTLP_HEADERS", ""))
 # People who were erased, for whoever restores a copy; where this server is; a text that people agree to.
@@ -174,14 +175,14 @@ CONSENT_FILE = os.environ.get("CONSENT_FILE", "")
 # Keys that wrap secrets: a service, or keys in the environment; without either a file in the home.
 SECRETS_KMS = os.environ.get("TRAINYARD_SECRETS_KMS", "")
 SECRETS_KEY = os.environ.get("TRAINYARD_SECRETS_KEY", "")
-RESIZE_SETTLE_S = databases.num_seconds("RESIZE_SETTLE_S", os.environ.get("RESIZE_SETTLE_S", ""), 3.0)
-OUTPUT_LIMIT_BYTES = databases.num_bytes("OUTPUT_LIMIT_BYTES", os.environ.get("OUTPUT_LIMIT_BYTES", ""), 100 * 1024**3)
+RESIZE_SETTLE_S = number("RESIZE_SETTLE_S", SECONDS, 3.0)
+OUTPUT_LIMIT_BYTES = number("OUTPUT_LIMIT_BYTES", BYTES, 100 * 1024**3)
 # Text of a run's logs; what comes beyond it is counted and not kept.
-LOG_LIMIT_BYTES = databases.num_bytes("LOG_LIMIT_BYTES", os.environ.get("LOG_LIMIT_BYTES", ""), 10 * 1024**3)
+LOG_LIMIT_BYTES = number("LOG_LIMIT_BYTES", BYTES, 10 * 1024**3)
 # Code from Git: folders of this machine that may be fetched from, the largest repository, and all copies together.
 GIT_FILE_ROOTS = [root for root in os.environ.get("GIT_FILE_ROOTS", "").split(os.pathsep) if root]
-GIT_LIMIT_BYTES = databases.num_bytes("GIT_LIMIT_BYTES", os.environ.get("GIT_LIMIT_BYTES", ""), 1024**3)
-GIT_CACHE_BYTES = databases.num_bytes("GIT_CACHE_BYTES", os.environ.get("GIT_CACHE_BYTES", ""), 10 * 1024**3)
+GIT_LIMIT_BYTES = number("GIT_LIMIT_BYTES", BYTES, 1024**3)
+GIT_CACHE_BYTES = number("GIT_CACHE_BYTES", BYTES, 10 * 1024**3)
 DATABASE_ROUTERS = ["dashboard.databases.MetricsRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
-from dashboard.databases import choose, num_days, num_shards
+from dashboard.databases import DAYS, choose, num_shards, number
 
 
 def test_without_a_url_there_are_two_files() -> None:
@@ -43,28 +43,35 @@ def test_the_files_have_the_pragmas_that_were_chosen(db: None, alias: str, synch
         assert cursor.execute("PRAGMA synchronous").fetchone()[0] == synchronous
 
 
-def test_runs_are_spread_over_as_many_ingests_as_the_settings_say() -> None:
+def test_runs_are_spread_over_as_many_ingests_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
     postgresql, _ = choose("postgresql://me@db/train", Path("/home"))
     sqlite, _ = choose("", Path("/home"))
-    assert (num_shards("", sqlite), num_shards("1", sqlite), num_shards("8", postgresql)) == (1, 1, 8)
+    for text, databases, num in (("", sqlite, 1), ("1", sqlite, 1), ("8", postgresql, 8)):
+        monkeypatch.setenv("INGEST_SHARDS", text)
+        assert num_shards(databases) == num
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "65"])
-def test_what_is_no_number_of_shards_is_refused(text: str) -> None:
+def test_what_is_no_number_of_shards_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INGEST_SHARDS", text)
     with pytest.raises(ValueError, match="INGEST_SHARDS is a number from 1 to 64"):
-        num_shards(text, choose("postgresql://me@db/train", Path("/home"))[0])
+        num_shards(choose("postgresql://me@db/train", Path("/home"))[0])
 
 
-def test_sqlite_has_one_shard() -> None:
+def test_sqlite_has_one_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INGEST_SHARDS", "2")
     with pytest.raises(ValueError, match="one writer"):
-        num_shards("2", choose("", Path("/home"))[0])
+        num_shards(choose("", Path("/home"))[0])
 
 
-def test_archived_runs_are_kept_for_ever_unless_days_are_said() -> None:
-    assert [num_days(text) for text in ("", "0", " 30 ")] == [0, 0, 30]
+def test_archived_runs_are_kept_for_ever_unless_days_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, days in (("", 0), ("0", 0), (" 30 ", 30)):
+        monkeypatch.setenv("KEEP_ARCHIVED_DAYS", text)
+        assert number("KEEP_ARCHIVED_DAYS", DAYS, 0) == days
 
 
 @pytest.mark.parametrize("text", ["-1", "two", "1.5", "9" * 7])
-def test_what_is_no_number_of_days_is_refused(text: str) -> None:
+def test_what_is_no_number_of_days_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEEP_ARCHIVED_DAYS", text)
     with pytest.raises(ValueError, match=f"KEEP_ARCHIVED_DAYS is a number of days, 0 or more, not '{text}'"):
-        num_days(text)
+        number("KEEP_ARCHIVED_DAYS", DAYS, 0)
