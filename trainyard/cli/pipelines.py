@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Annotated, Any, Literal, NamedTuple
 from xml.etree import ElementTree
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from trainyard.cli import comparing, launching
 from trainyard.cli.screen import Screen, figure
@@ -24,7 +24,7 @@ from trainyard.formats.words import counted
 from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.spec import Problem, Spec, SpecError, parse_spec
-from trainyard.spec.document import load_spec_file, merge
+from trainyard.spec.document import merge
 from trainyard.spec.problems import problems_of
 from trainyard.spec.values.fields import Part
 
@@ -102,9 +102,7 @@ def ci(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 def read_pipeline(path: Path) -> Pipeline:
     """Return what the file says. Raises SpecError."""
     try:
-        return TypeAdapter(Pipeline).validate_python(load_spec_file(path))
-    except OSError as error:
-        raise SpecError([Problem("", f"{path} cannot be read: {error.strerror or error}")]) from None
+        return Pipeline.model_validate(launching.loaded(path))
     except ValidationError as error:
         fields = {"": list(Pipeline.model_fields), "baseline": list(Baseline.model_fields)}
         raise SpecError(problems_of(error, fields)) from None
