@@ -110,8 +110,8 @@ def _with_code(client: Client, document: JsonObject, folder: Path, screen: Scree
 def _preview(found: sweep_answers.SweepPreview, screen: Screen) -> int:
     screen.line(f"trials     {found['trials']} ({found['runs']} runs of {found['slots_per_trial']} slots)")
     if found["trial_s"] is not None and found["total_s"] is not None:
-        hours = figure(found["slot_hours"])
-        screen.line(f"cost       {duration(found['trial_s'])} each, {duration(found['total_s'])} in all, {hours} slot hours")
+        each, in_all = duration(found["trial_s"]), duration(found["total_s"])
+        screen.line(f"cost       {each} each, {in_all} in all, {figure(found['slot_hours'])} slot hours")
     for one in found["refused"]:
         shown = ", ".join(f"{path}={value}" for path, value in one["parameters"].items())
         screen.line(f"cannot run {shown}: {one['problem']}", "yellow")

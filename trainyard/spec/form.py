@@ -99,7 +99,7 @@ def _describe(path: str, field: PydanticField) -> FieldInfo:
         is_whole=field.annotation is int,
         is_above="gt" in limits,
         tasks=(),
-        needs=_needs(extra.get("needs")),
+        needs=Needs(**extra["needs"]) if "needs" in extra else None,  # type: ignore[arg-type]  # field() wrote it
         needing=(),
     )
 
@@ -116,10 +116,6 @@ def _choices(annotation: Any) -> tuple[str, ...]:
     if get_origin(annotation) is list:
         return _choices(get_args(annotation)[0])
     return tuple(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ()
-
-
-def _needs(written: Any) -> Needs | None:
-    return Needs(written["path"], tuple(written["values"]), written["above"]) if written else None
 
 
 def _kind(annotation: Any) -> Kind:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import yaml
 from django.conf import settings
 
-from dashboard.pages.launch.spec_form import look
 from dashboard.pages.shared import estimate as estimate_view
 from dashboard.pages.shared.estimate import EstimateView, Suggestion
 from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
@@ -28,6 +27,7 @@ from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.formats.figures import seconds
 from trainyard.formats.words import listed
 from trainyard.spec import Problem, RecipeSpec, Spec, SpecError, is_own_code, parse_spec, range_sentence
+from trainyard.spec.document import value_at_path
 from trainyard.spec.strategies import AXES, of_axis, used
 from trainyard.spec.strategies.mesh import Mesh
 
@@ -271,10 +271,11 @@ def _measured(
     user: Someone, wanted: SpecDocument, source: str, nodes: Sequence[Node], predicted_s: float
 ) -> MeasuredStep | None:
     """Return how long a step took in the source and the newest runs of this shape, on as many nodes of these kinds."""
+    shapes = {path: value_at_path(wanted, path) for path in SHAPE}
     ran = visible_runs(user).filter(cluster=nodes[0].cluster, recipe=wanted["task"]["recipe"])
     origin, steps = ran.filter(pk=source.partition(":")[2].partition("@")[0]), dict[Run, float]()
     for run in dict.fromkeys([*origin, *ran.filter(ended_at__isnull=False).order_by("-ended_at")[:NUM_LOOKED_AT]]):
-        if len(steps) < NUM_MEASURED and all(look(run.spec, path) == look(wanted, path) for path in SHAPE):
+        if len(steps) < NUM_MEASURED and all(value_at_path(run.spec, path) == shape for path, shape in shapes.items()):
             placed = Node.objects.filter(placements__attempt__run=run, placements__attempt__fence=run.fence)
             measured = measured_of(run) if _kinds(placed) == _kinds(nodes) else None
             if measured and (step_s := measured["step_time"]["total"]):

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 from django.http import QueryDict
 
 from runs.sweeps.analysis.best import text_of
 from trainyard.contract.base import JsonObject
+from trainyard.spec.values.fields import number_in
 
 PREFIX = "space"
 MAX_ENTRIES = 100
@@ -76,14 +76,6 @@ def values_in(text: str) -> list[object]:
     except (ValueError, RecursionError):
         return [plain(part.strip()) for part in text.split(",") if part.strip()]
     return list(whole)
-
-
-def number_in(text: str) -> float | int | str:
-    """The number; text that is none stays text, which the sweep's rules refuse."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return text.strip()[:100]
 
 
 def plain(text: str) -> object:

@@ -13,6 +13,7 @@ from dashboard.pages.shared.field_text import WORDS, as_text
 from runs.inputs.datasets import HERE, NAME, PLACE
 from trainyard.contract.base import JsonObject
 from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, is_own_code, merge
+from trainyard.spec.document import value_at_path
 from trainyard.spec.form import GROUPS
 from trainyard.spec.sections.data import SOURCE
 from trainyard.spec.sections.tasks import PROGRAMS
@@ -114,7 +115,7 @@ def typed_of(document: JsonObject) -> Typed:
     typed = {"task": name if name in TASKS else TASKS[0]}
     own = fields_of(typed["task"])
     for info in form_fields():
-        value = look(document, info.path)
+        value = value_at_path(document, info.path)[1]
         typed[info.path] = as_text(info, own.get(info.path, info).default if value is None else value)
     return typed
 
@@ -271,12 +272,6 @@ def as_value(info: FieldInfo, text: str) -> Any:
     if info.path == CODE:
         return {"sha256": text} if _DIGEST.fullmatch(text) else git_of(text) or text
     return text
-
-
-def look(document: Any, path: str) -> Any:
-    for part in path.split("."):
-        document = document.get(part) if isinstance(document, Mapping) else None
-    return document
 
 
 def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options: list[Option] | None) -> Control:

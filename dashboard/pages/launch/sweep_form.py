@@ -8,13 +8,14 @@ import yaml
 from django.http import QueryDict
 
 from dashboard.pages.launch.plan import Cost, problems_in
-from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_in, plain, space_in
+from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, plain, space_in
 from runs.models import User
 from runs.rights.access import Forbidden, NotFound
 from runs.sweeps.checking import Preview, preview
 from trainyard.contract.base import JsonObject
 from trainyard.spec import KINDS, Problem, SpecError
 from trainyard.spec.sweeps.models import MAX_SEEDS, Pruner, Sampler
+from trainyard.spec.values.fields import number_in
 
 DEFAULTS = {
     "metric": "val/loss", "direction": "minimize", "of": "last", "second": "", "second_direction": "minimize",

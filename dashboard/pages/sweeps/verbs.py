@@ -6,7 +6,7 @@ from typing import NamedTuple
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from dashboard.pages.launch.space_entries import entries_of, number_in, space_in
+from dashboard.pages.launch.space_entries import entries_of, space_in
 from dashboard.pages.shared.frame import Verb, answer, is_script, page, person, refusal, show, verb_of
 from dashboard.pages.sweeps.columns import labels_of
 from runs.models import Role, Sweep
@@ -20,6 +20,7 @@ from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus
 from trainyard.spec import Problem, SpecError
 from trainyard.spec.sweeps import Dimension
 from trainyard.spec.sweeps.space import allowed
+from trainyard.spec.values.fields import number_in
 
 
 class Offers(NamedTuple):

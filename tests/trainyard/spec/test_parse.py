@@ -125,7 +125,7 @@ def test_numbers_as_text_are_numbers_afterwards() -> None:
         ({"resources.accelerator": "tpu"}, "resources.accelerator", 'must be auto, cpu or gpu, not "tpu"'),
         ({"task.recipe": "vision"}, "task.recipe", 'communication-benchmark, not "vision"'),
         ({"task.data.source": "c4"}, "task.data.source", 'must be python-stdlib, text or jsonl, not "c4"'),
-        ({"parallel.data": "all"}, "parallel.data", 'must be auto or a whole number from 1, not "all"'),
+        ({"parallel.data": "all"}, "parallel.data", 'must be auto or a whole number from 1 to 1,000,000, not "all"'),
         ({"parallel.data": True}, "parallel.data", "must be auto or a whole number"),
         ({"train.steps": 0}, "train.steps", "must be at least 1, not 0"),
         ({"train.learning_rate": 0}, "train.learning_rate", "must be more than 0, not 0"),

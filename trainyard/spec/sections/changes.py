@@ -1,6 +1,5 @@
 """Changes of how a recipe trains in mid-training: a schedule that population based training has found, say."""
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -8,11 +7,10 @@ from pydantic import Field
 
 from trainyard.contract.base import JsonObject
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Number, Part, maps_or_lines, more_train
+from trainyard.spec.values.fields import Number, Part, maps_or_lines, more_train, number_in
 
 MOST_CHANGES = 1_000
 CHANGEABLE = ("learning_rate", "weight_decay", "batch_size", "gradient_clip")  # fields of train
-_WHOLE = re.compile(r"[+-]?\d+")
 
 
 class SettingsChange(Part):
@@ -36,22 +34,13 @@ def change_of(line: str) -> JsonObject:
     if not colon or not words or any(name not in CHANGEABLE or not equals for name, equals, _ in words):
         accepted = ", ".join(CHANGEABLE)
         raise ValueError(f"must be STEP: NAME=VALUE …, where NAME is {accepted}, not {show(line)}")
-    return {"behind": _value(step.strip()), **{name: _value(text) for name, _, text in words}}
+    return {"behind": number_in(step), **{name: number_in(text) for name, _, text in words}}
 
 
 def line_of(change: JsonObject) -> str:
     """Return the change as a line; ``change_of`` reads it."""
     words = (f"{name}={change[name]}" for name in CHANGEABLE if change.get(name) is not None)
     return f"{change['behind']}: {' '.join(words)}"
-
-
-def _value(text: str) -> float | str:
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 Changes = Annotated[list[SettingsChange], Field(max_length=MOST_CHANGES), maps_or_lines(change_of)]

@@ -4,6 +4,7 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple
@@ -69,7 +70,7 @@ def field(
     above that are valid; ``is_above`` excludes the first limit."""
     extra: dict[str, Any] = {"group": group, "advanced": advanced}
     if needs is not None:
-        extra["needs"] = {"path": needs.path, "values": list(needs.values), "above": needs.above}
+        extra["needs"] = needs._asdict()
     if kind is not None:
         extra["kind"] = kind
     limits: dict[str, Any] = {"gt" if is_above else "ge": within[0], "le": within[1]}
@@ -114,6 +115,14 @@ def maps_or_lines(read: Callable[[str], object]) -> BeforeValidator:
 def _plain_number(value: object) -> object:
     # YAML 1.1 takes 1e-3 (without a dot) for text.
     return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+
+
+def number_in(text: str) -> float | int | str:
+    """Return the number; text that is none stays text, which the spec's rules refuse."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text.strip()[:100]
 
 
 def _name(value: str) -> str:
@@ -220,16 +229,15 @@ def _seconds(
     return BeforeValidator(accept)
 
 
-def _degree(value: object) -> object:
-    if value == "auto" or (type(value) is int and 1 <= value <= 1_000_000):
-        return value
-    raise ValueError(f"must be auto or a whole number from 1, not {show(value)}")
+def _auto_or(least: int, most: int) -> BeforeValidator:
+    """Return what accepts auto, or a whole number in these limits."""
 
+    def accept(value: object) -> object:
+        if value == "auto" or (type(value) is int and least <= value <= most):
+            return value
+        raise ValueError(f"must be auto or a whole number from {least} to {most:,}, not {show(value)}")
 
-def _steps_or_auto(value: object) -> object:
-    if value == "auto" or (type(value) is int and 0 <= value <= 1_000_000_000):
-        return value
-    raise ValueError(f"must be auto or a whole number from 0 to 1,000,000,000, not {show(value)}")
+    return BeforeValidator(accept)
 
 
 def priority_of(value: int | str) -> int:
@@ -284,12 +292,10 @@ Environment = Annotated[
     dict[str, Annotated[str, Field(max_length=30_000)]], Field(max_length=500), AfterValidator(_environment)
 ]
 Degree = Annotated[
-    int | str,
-    BeforeValidator(_degree),
-    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}]}),
+    int | str, _auto_or(1, 1_000_000), WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}]})
 ]
 StepsOrAuto = Annotated[
     int | str,
-    BeforeValidator(_steps_or_auto),
+    _auto_or(0, 1_000_000_000),
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}]}),
 ]
