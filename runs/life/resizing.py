@@ -289,7 +289,7 @@ def _attempts(cluster: Cluster) -> list[Attempt]:
 
 def _keeps_its_state(run: Run) -> bool:
     """A recipe saves a checkpoint; a script is one that may be started again."""
-    return run.saves_at_stop or ("script" in run.spec.get("task", {}) and RestartRules.of(run.spec).max > 0)
+    return run.saves_at_stop or (run.is_script and RestartRules.of(run.spec).max > 0)
 
 
 def _holders(attempts: list[Attempt], now: datetime) -> list[SlotHolder]:

@@ -265,6 +265,11 @@ class Run(Identified):
         return bool("recipe" in self.spec.get("task", {}) and self.spec.get("checkpoint", {}).get("every_steps"))
 
     @property
+    def is_script(self) -> bool:
+        """Return whether it runs a script of the user, which may keep checkpoints that nobody here knows of."""
+        return "script" in self.spec.get("task", {})
+
+    @property
     def allowed_counts(self) -> tuple[int, ...]:
         """Numbers of nodes that an elastic run may have now, the least first."""
         return counts_up_to(self.node_counts, self.node_limit)

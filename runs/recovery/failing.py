@@ -155,8 +155,8 @@ def _ended_sooner(run: Run, sentence: str, failure: AttemptFailure) -> Outcome:
     status, code = (Status.PAUSED, "paused") if is_pause else (Status.QUEUED, "preempted")
     doing = "It was being paused" if is_pause else "It was making room for another run"
     kept = failure.kept_step
-    where = "from the start" if kept is None else f"from step {kept:,}"
-    words = f"{sentence.rstrip('.')}. {doing}: it goes on {where} {'when it is resumed' if is_pause else 'later'}."
+    where = f" from step {kept:,}" if kept is not None else "" if run.is_script else " from the start"
+    words = f"{sentence.rstrip('.')}. {doing}: it goes on{where} {'when it is resumed' if is_pause else 'later'}."
     return Outcome(status, code, words, failure, run.restarts)
 
 
@@ -187,6 +187,7 @@ def _recovery(run: Run, rules: RestartRules, restart: Restart, failure: AttemptF
         due_at=failure.at + restart.pause_s,
         step=max(failure.step or 0, former.step or 0) or None if is_open else failure.step,
         from_step=failure.kept_step,
+        is_script=run.is_script,
         # One that was left out before stays so for its time, also where a person asked for it.
         left_out=[*restart.left_out, *(one for one in former.left_out_at(failure.at) if one.node not in new)],
     )

@@ -143,7 +143,7 @@ def restart_sentence(recovery: Recovery, *, has_room: bool = True) -> str:
     pause_s = recovery.due_at - recovery.failed_at
     when = "follows at once" if pause_s <= 0 else f"follows after a pause of {words_of(pause_s)}"
     when = when if has_room else "follows as soon as it gets other nodes, or this one again"
-    return " ".join([f"{_which(recovery)} {when}, {_from_where(recovery)}.", *left_out_sentences(recovery.left_out)])
+    return " ".join([f"{_which(recovery)} {when}{_from_where(recovery)}.", *left_out_sentences(recovery.left_out)])
 
 
 def _which(recovery: Recovery) -> str:
@@ -152,16 +152,19 @@ def _which(recovery: Recovery) -> str:
 
 
 def _from_where(recovery: Recovery) -> str:
-    lost = num_lost(recovery)
+    if (lost := num_lost(recovery)) is None:
+        return ""
     words = f": {lost:,} {'step is' if lost == 1 else 'steps are'} trained again" if lost else ""
     if recovery.from_step is None:
-        return f"from the start{words}"
+        return f", from the start{words}"
     where = " in memory" if recovery.source == "memory" else ""
-    return f"from step {recovery.from_step:,}{where}{words}"
+    return f", from step {recovery.from_step:,}{where}{words}"
 
 
-def num_lost(recovery: Recovery) -> int:
-    """Return how many steps were done after the checkpoint."""
+def num_lost(recovery: Recovery) -> int | None:
+    """Return how many steps were done after the checkpoint; None where a script has not reported any."""
+    if recovery.is_script and recovery.from_step is None and not recovery.source:
+        return None
     return max(0, (recovery.step or 0) - (recovery.from_step or 0))
 
 
@@ -182,6 +185,8 @@ def waiting_sentence(recovery: Recovery, why: str) -> str:
 
 def back_sentence(recovery: Recovery, took_s: float) -> str:
     """Say that the run is where it was before the failure."""
-    lost = num_lost(recovery)
+    came = f"The first new step came {words_of(took_s)} after the failure"
+    if (lost := num_lost(recovery)) is None:
+        return f"{came}."
     again = f"{lost:,} {'step was' if lost == 1 else 'steps were'} trained again" if lost else "no step was lost"
-    return f"The first new step came {words_of(took_s)} after the failure; {again}."
+    return f"{came}; {again}."

@@ -185,6 +185,7 @@ class Recovery(WireStruct, kw_only=True):
     due_at: float = 0.0
     step: int | None = None  # the last before the failure
     from_step: int | None = None  # of the checkpoint that was there to go on from; None: it starts anew
+    is_script: bool = False  # whose script may restore by itself: without ``from_step`` nobody knows where it starts
     # What the last restart went on from: "storage", or "the memory of" nodes. "memory" until its ranks have reported.
     source: str = ""
     left_out: list[LeftOutNode] = msgspec.field(default_factory=list)

@@ -282,7 +282,8 @@ def _go(
     go = to_builtins(Go(first.address, first.port, list(offered), memory_order_of(attempt), skips, workers))
     words = "Every node is ready; the ranks start."
     if attempt.number > 1 and not offered:
-        words = "Every node is ready; the ranks start anew: there is no checkpoint of an earlier attempt."
+        anew = "again; no checkpoint was reported" if attempt.run.is_script else "anew: there is no checkpoint"
+        words = f"Every node is ready; the ranks start {anew} of an earlier attempt."
     if offered:
         newest = place_of(attempt, offered[0].run, offered[0].step, offered[0].fence)
         words = f"Every node is ready; the ranks start, from {newest} where that is sound."

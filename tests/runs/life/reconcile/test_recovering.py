@@ -64,6 +64,26 @@ def test_a_killed_rank_has_the_run_started_again_without_a_failure(yard: Yard) -
     assert yard.run.restarts.number == 1 and yard.run.recover_at is None
 
 
+def test_of_a_script_that_restores_its_own_checkpoint_the_history_says_only_what_is_known(yard: Yard) -> None:
+    task = {"script": "train.py", "code": {"sha256": "a" * 64}, "python": "python3"}
+    document = {"name": "own", "resources": TWO_NODES, "task": task, "restarts": {"max": 3}}
+    Run.objects.filter(pk=yard.run.pk).update(spec=document)
+    yard.start()
+    Telemetry.objects.create(run_id=yard.run.pk, attempt=1, step=40, step_at=yard.now.timestamp())
+    kill(yard)
+    assert sentences(yard.run, "restarting") == [
+        "Rank 0 on node-a was killed by SIGKILL (9) in step 40. Restart 1 of 3 follows at once."
+    ]
+    yard.start()
+    assert sentences(yard.run, "starting")[-1] == (
+        "Every node is ready; the ranks start again; no checkpoint was reported of an earlier attempt."
+    )
+    Telemetry.objects.filter(pk=yard.run.pk).update(attempt=2, step=41, step_at=yard.now.timestamp() + 60)
+    yard.tick()
+    (back,) = sentences(yard.run, "recovered")
+    assert back.startswith("The first new step came ") and back.endswith(" after the failure.")
+
+
 def test_a_hint_is_enough(yard: Yard) -> None:
     restarts(yard)
     yard.start()
