@@ -27,6 +27,7 @@ from trainyard.formats.figures import size
 AT_ONCE = 200
 HOUR, DAY, KEPT = timedelta(hours=1), timedelta(days=1), timedelta(days=90)
 WAITING = ("reason_sentence", "created_at")  # of a run: a long queue is not read whole
+OF_NODES = (K.FAILED, K.LOST, K.STALLED)  # what a lost node brings about; others have their own cause
 GATHER = timedelta(seconds=1)  # runs of one lost node are in one message
 
 
@@ -118,7 +119,7 @@ def _of_event(event: Event, now: datetime) -> Signal:
         cause = f"{kind}/{run.pk}/{event.at:%Y-%m-%dT%H}"
     elif kind == K.ALERT:
         number = ALERT_LEVELS[event.data["level"]]
-    elif away is not None:
+    elif kind in OF_NODES and away is not None:
         cause, fields = f"{kind}/{run.project_id}/{away.pk}/{away.seen_at}", {"next_at": now + GATHER}
     place = f" on {away.name}" if away else ""
     return _of_run(run, cause, event.sentence, event.at, number, place=place, **fields)

@@ -86,6 +86,28 @@ def test_fifty_runs_of_one_lost_node_are_one_notice(cast: Cast, make_run: MakeRu
     assert notice.count == 50 and notice.place.endswith("on node-x")
 
 
+def test_what_a_run_said_before_its_node_was_lost_keeps_its_own_cause(cast: Cast, make_run: MakeRun) -> None:
+    now, mine = timezone.now(), rule(owner=cast.mate)
+    node = make_node(cast.cluster, "node-x", seen_at=now - timedelta(minutes=5))
+    for number in range(2):
+        run = make_run(status=Status.RUNNING, name=f"run-{number}")
+        attempt = make_attempt(run, [])
+        attempt.placements.create(node=node, node_rank=0, first_rank=0, num_ranks=1)
+        for metric in ("loss", "accuracy"):
+            words = f"{metric} of {run.name} is NaN."
+            run.record("metric-alarm", words, data={"metric": metric, "action": "notify"}, attempt=attempt)
+        run.move_to(Status.SUCCEEDED, code="succeeded", sentence=f"{run.name} is done.", attempt=attempt)
+    make_of_events(now)
+    assert sorted(whats(mine)) == [
+        "accuracy of run-0 is NaN.",
+        "accuracy of run-1 is NaN.",
+        "loss of run-0 is NaN.",
+        "loss of run-1 is NaN.",
+        "run-0 is done.",
+        "run-1 is done.",
+    ]
+
+
 def test_restarts_count_within_an_hour(cast: Cast, make_run: MakeRun) -> None:
     mine = rule(owner=cast.mate, kinds={"restarts": 3})
     run = make_run(status=Status.RUNNING)
