@@ -35,6 +35,16 @@ def account(request: HttpRequest) -> HttpResponse:
 
 
 @page(post=own(Permission.ACCOUNT_MANAGE))
+def set_name(request: HttpRequest) -> HttpResponse:
+    name, user = request.POST.get("name", ""), person(request)
+    try:
+        actions.set_name(actor=user, name=name)
+    except ValidationError as error:
+        return _show(request, typed_name=name, problems=problems_of(error), status=422)
+    return answer(request, f"You are called {user}.", home="account")
+
+
+@page(post=own(Permission.ACCOUNT_MANAGE))
 def new_token(request: HttpRequest) -> HttpResponse:
     """Make a token and show its secret, this once."""
     name, days = request.POST.get("name", "").strip()[:80], request.POST.get("days", "")

@@ -1,4 +1,4 @@
-"""The first start, passwords, and one-time links."""
+"""The first start, names, passwords, and one-time links."""
 
 import secrets
 from datetime import timedelta
@@ -8,6 +8,8 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Q, Value
+from django.db.models.functions import Concat, Trim
 from django.utils import timezone
 
 from runs.models import Cluster, Membership, Project, Role, SignInLink, User
@@ -15,6 +17,7 @@ from runs.models.access import digest_of
 from runs.rights.access import Forbidden, require_presence
 from runs.serving import login_limits as guessing
 from runs.values.refused import Refused
+from trainyard.formats.names import without_hidden
 
 LINK_LIFE = timedelta(hours=24)
 
@@ -76,6 +79,18 @@ def use_sign_in_link(secret: str) -> User | None:
     links = links.filter(user__service_of=None)
     link = links.select_related("user").first()
     return None if link is None or not links.update(used_at=now) else link.user
+
+
+def set_name(*, actor: User, name: str) -> None:
+    """Set what one is called; "" is one's user name. Raises ValidationError for what another person is called."""
+    if keepers := keepers_of(actor):
+        raise Refused("kept-by-provider", f"{min(keepers.values())} keeps your account: your name is changed there.")
+    name = without_hidden(" ".join(name.split()))[:150]
+    people = User.objects.exclude(pk=actor.pk).annotate(whole=Trim(Concat("first_name", Value(" "), "last_name")))
+    if name and people.filter(Q(username__iexact=name) | Q(whole__iexact=name)).exists():
+        raise ValidationError({"name": "Another person is called so."})
+    actor.first_name, actor.last_name = name, ""
+    actor.save(update_fields=["first_name", "last_name"])
 
 
 def set_password(*, actor: User, password: str, current: str = "") -> None:

@@ -77,6 +77,10 @@ class Me(Schema):
     projects: list[Belonging]
 
 
+class MeChange(Body):
+    name: str = Field(max_length=150)
+
+
 @router.get("/me", response=Me)
 @operation(SIGNED_IN)
 def me(request: HttpRequest) -> Me:
@@ -94,6 +98,15 @@ def me(request: HttpRequest) -> Me:
             for project in visible_projects(user)
         ],
     )
+
+
+@router.patch("/me", response=Me, summary="Change what I am called")
+@operation(own(Permission.ACCOUNT_MANAGE))
+def rename_me(request: HttpRequest, body: MeChange) -> Me:
+    """The name is shown in place of the user name, with which one signs in and which stays; empty, the user name is
+    shown. 409 where a provider keeps it, 422 where another person is called so. Example: `{"name": "Ada Lovelace"}`"""
+    actions.set_name(actor=actor(request), name=body.name)
+    return me(request)
 
 
 @router.get("/tokens", response=Page[TokenOut])

@@ -61,6 +61,7 @@ BODIES: dict[str, Any] = {
     "PUT /api/v1/reports/<report_id>": {"title": "new", "body": "", "version": 1},
     "PATCH /api/v1/nodes/<node_id>": {"slots": 2},
     "POST /api/v1/tokens": {"name": "new"},
+    "PATCH /api/v1/me": {"name": "New Name"},
     "POST /api/v1/notices/test": {"rule": "nosuch"},
     "POST /api/v1/share": {"object": "run/{run_id}"},
     "POST /api/v1/projects": {"name": "new"},

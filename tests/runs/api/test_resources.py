@@ -53,6 +53,17 @@ def test_me_and_my_tokens(mate: Api) -> None:
     assert mate("POST", "/tokens", {"name": "x", "expires_at": "2000-01-01T00:00:00Z"}).status_code == 409
 
 
+def test_what_i_am_called_is_changed_and_nothing_else_of_me(mate: Api) -> None:
+    changed = mate("PATCH", "/me", {"name": "Ada"})
+    assert changed.status_code == 200 and (changed.json()["name"], changed.json()["username"]) == ("Ada", "mate")
+    refused = mate("PATCH", "/me", {"name": "owner"})
+    assert refused.status_code == 422 and refused.json()["errors"] == [
+        {"path": "name", "message": "Another person is called so."}
+    ]
+    assert mate("PATCH", "/me", {"name": "x", "is_staff": True}).status_code == 422
+    assert mate("GET", "/me").json()["name"] == "Ada"
+
+
 def test_jobs_are_saved_listed_and_forgotten(mate: Api) -> None:
     job = mate("POST", "/jobs", spec()).json()
     assert mate("GET", "/jobs?project=default&name=hello-gpt").json()["items"][0]["id"] == job["id"]

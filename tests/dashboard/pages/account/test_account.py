@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from runs.actions import create_token
-from runs.models import Token, User
+from runs.models import Identity, Token, User
+from runs.people.identity.providers import SignInSettings
 from runs.rights.access import user_of_token
 from tests.cast import Cast
+from tests.runs.people.identity.test_claims import provider
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 AsUser = Callable[[User], Client]
@@ -79,3 +82,31 @@ def test_a_weak_password_is_refused_beside_the_field(as_user: AsUser, cast: Cast
     assert answer.status_code == 422 and b"too common" in answer.content
     cast.mate.refresh_from_db()
     assert not cast.mate.has_usable_password()
+
+
+def test_a_person_corrects_what_they_are_called_and_keeps_the_user_name(as_user: AsUser, cast: Cast) -> None:
+    client = as_user(cast.mate)
+    assert client.post("/account/name/", {"name": "  Ada   Lovelace "}).status_code == 302
+    page = client.get("/account/").content
+    assert b"You are called Ada Lovelace." in page and b'value="Ada Lovelace"' in page
+    cast.mate.refresh_from_db()
+    assert (str(cast.mate), cast.mate.username) == ("Ada Lovelace", "mate")
+    client.post("/account/name/", {"name": ""})
+    assert b"You are called mate." in client.get("/account/").content
+
+
+@pytest.mark.parametrize("name", ["OWNER", "The  Boss", "The\u202e Bo\u200bss"])
+def test_what_another_person_is_called_is_refused_beside_the_field(as_user: AsUser, cast: Cast, name: str) -> None:
+    User.objects.filter(pk=cast.owner.pk).update(first_name="The", last_name="Boss")
+    answer = as_user(cast.mate).post("/account/name/", {"name": name})
+    assert answer.status_code == 422 and b"Another person is called so." in answer.content
+    assert b'<h1 class="break">mate</h1>' in answer.content
+    cast.mate.refresh_from_db()
+    assert str(cast.mate) == "mate"
+
+
+def test_a_name_that_a_provider_keeps_is_refused(as_user: AsUser, cast: Cast, settings: Any) -> None:
+    settings.SIGN_IN = SignInSettings(providers=(provider(id="corp"),))
+    Identity.objects.create(user=cast.mate, provider="corp", subject="1", is_provisioned=True, keeps_person=True)
+    answer = as_user(cast.mate).post("/account/name/", {"name": "Ada"})
+    assert answer.status_code == 409 and b"keeps your account: your name is changed there." in answer.content
