@@ -33,7 +33,8 @@ def server_program() -> str:
         return str(get_binary_path())
     except ValkeyBinaryNotFoundError as error:
         raise NoValkey(
-            f"No Valkey for this machine: {error}. Name the program of one with VALKEY_SERVER, or set REDIS_URL."
+            f"No Valkey for this machine: {str(error).rstrip('.')}. "
+            "Name the program of one with VALKEY_SERVER, or set REDIS_URL."
         ) from error
 
 
@@ -64,7 +65,7 @@ def refuse_old_server(url: str) -> None:
     except redis.AuthenticationError as error:
         raise NoValkey(f"Valkey lets nobody in with the user and password of REDIS_URL: {error}") from error
     except (redis.RedisError, OSError) as error:
-        print(f"Valkey does not answer: {error}. It is waited for.", file=sys.stderr, flush=True)
+        print(f"Valkey does not answer: {str(error).rstrip('.')}. It is waited for.", file=sys.stderr, flush=True)
         return
     if tuple(map(int, version.split(".")[:2])) < OLDEST:
         raise NoValkey(

@@ -87,14 +87,14 @@ def send_local_run(
     a configuration that cannot be kept.
     """
     if description is not None and (words := why_not_kept(description.config or {})):
-        raise SpecError([Problem("config", f"{words}.")])
+        raise SpecError([Problem("config", words)])
     run = Run.objects.filter(local_id=local_id).select_related("project").first()
     if run is None:
         run = _create(actor, local_id, name, script, host, project)
     else:
         _check_is_ours(actor, run, project)
     if description is not None and (words := run.describe(description)):
-        raise SpecError([Problem("config", f"with what is there, {words}.")])
+        raise SpecError([Problem("config", f"with what is there, {words}")])
     if is_live:
         _beat(run)
     for _ in range(3):  # another sync of the same run may be at it

@@ -113,7 +113,7 @@ class Connection:
                     raise error_of(response)
                 yield response
         except httpx.TransportError as error:
-            raise Unreachable(f"cannot read from {self.url}: {error}") from None
+            raise Unreachable(f"cannot read from {self.url}: {str(error).rstrip('.')}") from None
 
     def pages(self, path: str, kind: type[T], **filters: QueryValue) -> Iterator[T]:
         """Yield the items of a list, which is asked for page by page."""
@@ -147,8 +147,8 @@ class Connection:
             except (httpx.TransportError, httpx.InvalidURL) as error:
                 # Nobody listens: a second try finds the same, unless a server is just being restarted.
                 if wait_s is None or isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
-                    why = sentence_of(error, self.url)
-                    raise Unreachable(why or f"cannot reach {self.url}: {error}") from None
+                    why = sentence_of(error, self.url) or f"cannot reach {self.url}: {error}"
+                    raise Unreachable(why.rstrip(".")) from None
             time.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 

@@ -93,7 +93,8 @@ class FileSender:
         self._again_at = float("inf") if is_hopeless else time.monotonic() + PAUSE_S
         if time.monotonic() < self._deadline:  # after it finish has said what there is to say
             then = f"{'' if is_hopeless else 'it is tried again, else '}`trainyard sync {self._folder}` sends them"
-            self._warn("files", f"files of the run cannot be sent: {error}. Points are, and training goes on; {then}")
+            why = str(error).rstrip(".")
+            self._warn("files", f"files of the run cannot be sent: {why}. Points are, and training goes on; {then}")
 
 
 PERIOD_S = 1.0

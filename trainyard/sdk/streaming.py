@@ -31,5 +31,5 @@ def begin(folder: Path, local_id: str, warn: Warn) -> Stream | None:
 
         return Sender.start(folder, local_id, warn)
     except Exception as error:  # whatever is wrong with the installation, the address or the token's file
-        warn("stream", f"the run is not sent live: {error}. `trainyard sync {folder}` sends it later")
+        warn("stream", f"the run is not sent live: {str(error).rstrip('.')}. `trainyard sync {folder}` sends it later")
         return None

@@ -68,7 +68,8 @@ def join(server: str, body: JoinRequest, trust: Trust, *, wants_tls: bool = Fals
         with server_client(timeout=TIMEOUT, verify=trust.verify()) as client:
             response = client.post(f"{server}/api/v1/nodes/join", content=encode(body), headers=JSON)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise CannotStart(sentence_of(error, server) or f"The server {server} cannot be reached: {error}.") from error
+        why = sentence_of(error, server) or f"The server {server} cannot be reached: {str(error).rstrip('.')}."
+        raise CannotStart(why) from error
     if response.status_code in (401, 403):
         raise JoinRefused(f"The server {server} refused the join token: {problem_of(response)}")
     if response.status_code != 201:

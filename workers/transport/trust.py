@@ -75,7 +75,7 @@ class Trust:
             with server_client(verify=False, timeout=TIMEOUT) as client:
                 offered = certificates_in(client.get(server + ADDRESS).text)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            why = sentence_of(error, server) or f"The server {server} cannot be reached: {error}."
+            why = sentence_of(error, server) or f"The server {server} cannot be reached: {str(error).rstrip('.')}."
             raise CannotStart(why) from error
         known = [one for one in offered if _has(one, fingerprint)]
         if not known:

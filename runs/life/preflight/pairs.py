@@ -64,7 +64,7 @@ def collective_checks(nodes: Sequence[CheckedNode]) -> list[Check]:
     results = {node.name: node.own.collective for node in nodes if node.own and node.own.collective}
     words = f"A collective over {len(nodes)} nodes failed on"
     failed = [
-        Check(name="collective", state=FAIL, sentence=f"{words} {name}: {one.problem}.", node=name)
+        Check(name="collective", state=FAIL, sentence=f"{words} {name}: {one.problem.rstrip('.')}.", node=name)
         for name, one in results.items()
         if one.problem
     ]

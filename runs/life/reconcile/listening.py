@@ -209,7 +209,7 @@ def sentence_of(trace: TraceDocument, found: dict[int, TraceFacts]) -> str:
     steps = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
     missing = {rank: one.why or "its node did not answer" for rank, one in found.items() if not one.file}
     done = len(found) - len(missing)
-    why = "; ".join(f"rank {rank}: {words}" for rank, words in list(missing.items())[:MAX_NAMED])
+    why = "; ".join(f"rank {rank}: {words.rstrip('.')}" for rank, words in list(missing.items())[:MAX_NAMED])
     if not done:
         return f"{steps[0].upper()}{steps[1:]} could not be traced: {why}."
     ranks = f"{done} rank{'' if done == 1 else 's'}" + (f" of {len(found)}" if missing else "")

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
-from trainyard.rest.connection import ApiError
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.rest.session import WebSocket
 
 
@@ -62,6 +63,21 @@ def test_what_is_no_websocket_is_named() -> None:
         with pytest.raises(ApiError, match="501") as refused:
             WebSocket(f"http://127.0.0.1:{server.server_port}", "ty_x", "/ws/1/")
     assert refused.value.status == 501
+
+
+def hang_up(listening: socket.socket) -> None:
+    with listening.accept()[0] as connection:
+        connection.recv(1 << 16)
+
+
+def test_the_words_of_a_lost_connection_end_without_a_stop_since_sentences_go_on_behind_them() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        hanging_up = threading.Thread(target=hang_up, args=(listening,))
+        hanging_up.start()
+        with Client(address, "ty_any") as client, pytest.raises(Unreachable, match=r"without sending a response$"):
+            list(client.texts("runs"))
+        hanging_up.join(10)
 
 
 def test_what_speaks_no_http_is_no_websocket() -> None:

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from tests.workers.web import Site, serve_site
 from trainyard.contract.base import JsonObject
+from trainyard.contract.calls import JoinRequest
 from trainyard.contract.seals import new_key
 from workers.node.main import address_towards, find_config, main, parse
-from workers.node.server_client import ServerClient, _may_follow
-from workers.transport.node_config import NodeConfig, load_config, make_home, node_home, store_config
+from workers.node.server_client import ServerClient, _may_follow, join
+from workers.transport.node_config import CannotStart, NodeConfig, load_config, make_home, node_home, store_config
+from workers.transport.trust import Trust
 
 HERE = Path(__file__).parents[3]
 Refusal = Callable[..., str]
@@ -221,3 +224,17 @@ def test_a_node_says_why_it_cannot_prepare_an_attempt(calm_node: ControlledNode)
     calm_node.say(order, wanted="stop")
     calm_node.wait_for(order, "ended")
     until(lambda: not (calm_node.up() or {})["troubles"])
+
+
+def hang_up(listening: socket.socket) -> None:
+    with listening.accept()[0] as connection:
+        connection.recv(1 << 16)
+
+
+def test_a_server_that_hangs_up_is_named_in_a_sentence_with_one_stop(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        hanging_up = threading.Thread(target=hang_up, args=(listening,))
+        hanging_up.start()
+        with pytest.raises(CannotStart, match=r"cannot be reached: .* without sending a response\.$"):
+            join(f"http://127.0.0.1:{listening.getsockname()[1]}", JoinRequest(token="x", name="n"), Trust(tmp_path))
+        hanging_up.join(10)
