@@ -48,7 +48,15 @@ def _fields_of(document: object) -> Spec:
     if not isinstance(document, dict):
         raise SpecError([Problem("", f"a spec is a map with a name and a task, not {show(document)}")])
     refuse_unsafe(document)
-    kind = _kind_of(document)
+    try:
+        kind = _kind_of(document)
+    except SpecError as unknown:
+        common = {name: value for name, value in document.items() if name in Spec.model_fields}
+        try:
+            Spec.model_validate(common)
+        except ValidationError as error:
+            unknown = SpecError([*unknown.errors, *_first_per_path(problems_of(error, _accepted_at(Spec)))])
+        raise unknown from None
     try:
         return kind.model_validate(document)
     except ValidationError as error:

@@ -25,6 +25,15 @@ def refusals(document: object) -> dict[str, str]:
     return {problem.path: problem.message for problem in caught.value.errors}
 
 
+@pytest.mark.parametrize("task", [{"recipe": "gpt"}, {}, {"recipe": "language-model", "script": "train.py"}])
+def test_a_task_of_no_kind_hides_no_other_fault(task: dict[str, Any]) -> None:
+    document = {"task": task, "resources": {"nodes": 0, "gpus": 1}, "limits": {"time": "soon"}, "train": {"steps": -1}}
+    found = refusals(document)
+    assert {"name", "resources.nodes", "resources.gpus", "limits.time"} < found.keys()
+    assert len([path for path in found if path.startswith("task")]) == 1
+    assert "train.steps" not in found, "only a kind says what it trains"
+
+
 def test_the_shortest_recipe_is_filled_in() -> None:
     spec = parse_spec(RECIPE)
     assert isinstance(spec, RecipeSpec)
