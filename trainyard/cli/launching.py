@@ -223,7 +223,8 @@ def follow(
                 raise ApiError(0, f"{run_id} is still {run['status']} after {timeout_s:g} s", [])
             time.sleep(POLL_S)
     for name, one in run["summary"].items():
-        screen.say(f"{name} {figure(one['last'])}")
+        if not name.startswith("system/"):  # of machines: `trainyard show` has them
+            screen.say(f"{name} {figure(one['last'])}")
     for trouble in run["troubles"]:
         screen.say(f"remark: {trouble['sentence']}")
     return run

@@ -72,7 +72,8 @@ VERBS = {
     "events": Verb("print what happened to a run", "GET runs/{id}/events", shows="at code sentence actor"),
     "annex-xi": Verb("print the EU AI Act's sheet of a training", "GET runs/{id}/annex-xi"),
     "checkpoints": Verb("list what a run can be gone on from", "GET runs/{id}/checkpoints",
-                        "No checkpoints. `checkpoint.every_steps` of the spec says how often one is taken.", "",
+                        "No checkpoint is known so far. A recipe takes one every `checkpoint.every_steps` steps, and a "
+                        "script reports its own with `run.note`.", "",
                         "step state bytes attempt node rank took_s at restored_by"),
     "drain": Verb("give a node no new runs; elastic ones leave it", f"POST {NODE}/drain", "{name} takes no new runs."),
     "enable": Verb("give a drained node new runs again", f"POST {NODE}/enable", "{name} takes runs again."),
@@ -189,7 +190,7 @@ def shown(value: Any, name: str = "") -> str:
     if isinstance(value, dict):
         return "/".join(map(shown, list(value.values())[:2]))
     if isinstance(value, list):
-        return ", ".join(map(shown, value))
+        return ", ".join(map(shown, value)) or "none"
     if isinstance(value, str):
         return ago(value) if re.match(r"\d{4}-\d\d-\d\dT", value) else value
     return "" if value is None else figure(value) if isinstance(value, float) else json.dumps(value)

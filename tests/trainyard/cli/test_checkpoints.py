@@ -17,7 +17,10 @@ pytestmark = pytest.mark.usefixtures("valkey")
 
 def test_checkpoints_are_listed_and_gone_on_from(trainyard: Trainyard, cast: Cast) -> None:
     run = actions.submit_run(actor=cast.mate, document=spec())
-    assert "No checkpoints" in trainyard("checkpoints", run.pk).err
+    assert trainyard("checkpoints", run.pk).err == (
+        "No checkpoint is known so far. A recipe takes one every `checkpoint.every_steps` steps, and a script reports "
+        "its own with `run.note`.\n"
+    )
     assert trainyard("continue", run.pk).err == f"Run {run.name} has no checkpoint to go on from.\n"
     Run.objects.filter(pk=run.pk).update(fence=1)
     tell(run, saved(100), saved(200))

@@ -13,6 +13,7 @@ import pytest
 from runs.models import Run, RunCode
 from runs.values.status import Status
 from tests.cast import Cast, make_node
+from tests.spools import Spool, store
 from tests.trainyard.command import Trainyard
 
 pytestmark = pytest.mark.usefixtures("valkey")
@@ -126,3 +127,15 @@ def test_wait_succeeds_only_with_the_run(
 ) -> None:
     ended = trainyard("wait", make_run(status=status).pk, "--timeout", "0")
     assert ended.code == code and ended.out == "" and status in ended.err
+
+
+def test_what_machines_measured_is_not_told_to_whoever_waits_for_a_training(
+    trainyard: Trainyard, make_run: Callable[..., Run]
+) -> None:
+    run = make_run(status=Status.SUCCEEDED, fence=1)
+    spool = Spool()
+    of_machine = spool.points([(1, 1.0, 9.0)], name="system/cpu_percent")
+    store(run, of_machine + spool.points([(1, 1.0, 0.5)]))
+    ended = trainyard("wait", run.pk, "--timeout", "0")
+    assert "train/loss 0.5" in ended.err and "system/" not in ended.err
+    assert "system/cpu_percent" in trainyard("show", run.pk).out

@@ -83,6 +83,7 @@ def test_show_says_what_a_run_did_by_itself(trainyard: Trainyard, make_run: Call
 def test_clusters_and_nodes_are_listed(trainyard: Trainyard, cast: Cast) -> None:
     make_node(cast.cluster, "node-a")
     assert "local" in trainyard("clusters").out
-    assert "node-a" in trainyard("nodes", "--cluster", "local").out
+    titles, node = [line.split() for line in trainyard("nodes", "--cluster", "local").out.splitlines()]
+    assert dict(zip(titles, node, strict=False))["held"] == "none" and node[0] == "node-a"
     assert [node["name"] for node in json.loads(trainyard("nodes", "--json").out)["items"]] == ["node-a"]
     assert trainyard("drain", "node-b").code == 1
