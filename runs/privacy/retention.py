@@ -1,7 +1,9 @@
 """How much a project keeps, and for how long, by kind. A preview shows what would go; it goes in rounds."""
 
 import shutil
+from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple
 
 import structlog
@@ -24,8 +26,9 @@ from trainyard.formats.words import counted
 
 def forget(run: Run) -> None:
     """Delete the run with its history, points, logs and files. What is large goes from the disk a slice at a time, and
-    checkpoints when their nodes ask next."""
+    checkpoints when their nodes ask next. Raises Refused for files that cannot be deleted: then the run stays."""
     run_id = run.pk
+    _remove_folder(places.run_folder(run_id))
     with transaction.atomic():
         if not run.is_local:
             GoneRun.objects.get_or_create(pk=run_id)
@@ -33,11 +36,11 @@ def forget(run: Run) -> None:
             Dependency.objects.filter(other=run).delete()  # what waits for its success waits no more
         run.delete()
     delete_run_data(run_id)
-    shutil.rmtree(places.run_folder(run_id), ignore_errors=True)
+    shutil.rmtree(places.run_folder(run_id), ignore_errors=True)  # what came meanwhile
 
 
 def forget_old(now: datetime, shard: int) -> int:
-    """Forget the shard's runs that were archived KEEP_ARCHIVED_DAYS ago, and return how many they were. 0 days: none.
+    """Forget the shard's runs that were archived KEEP_ARCHIVED_DAYS ago, and return how many were due. 0 days: none.
 
     A run that still holds a slot waits until its node confirms that nothing of it is left there.
     """
@@ -48,7 +51,8 @@ def forget_old(now: datetime, shard: int) -> int:
     old = list(runs.exclude(pk__in=HeldSlot.objects.values("placement__attempt__run")))
     for run in old:
         log.info("retention.forgets", run=run.pk, name=run.name, archived_at=str(run.archived_at))
-        forget(run)
+        with suppress(Refused):  # it is logged, and the next round tries again; so below
+            forget(run)
     return len(old)
 
 
@@ -85,8 +89,9 @@ def apply(project: Project, now: datetime) -> int:
         if days is None:
             continue
         for run in due(project, kind, days, now)[:RUNS_AT_ONCE]:
-            remove(run, kind, days, now)
-            num += 1
+            with suppress(Refused):
+                remove(run, kind, days, now)
+                num += 1
     return num
 
 
@@ -127,13 +132,19 @@ def _bytes(kind: DataKind, runs: list[str]) -> int:
     return sum((of_runs(one, runs) for one in kinds), Amount()).bytes
 
 
-def _remove_outputs(run_id: str) -> None:
-    shutil.rmtree(output_folder(run_id), ignore_errors=True)
+def _remove_folder(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        if folder.is_symlink() or folder.exists():
+            log.warning("retention.not_removed", folder=str(folder), error=str(error))
+            name, why = folder.relative_to(places.run_folder(".")), error.strerror or error
+            raise Refused("not-deleted", f"Files of run {name} cannot be deleted: {why}.") from error
 
 
 _REMOVERS = {
     DataKind.LOGS: remove_logs, DataKind.METRICS: remove_points, DataKind.MEDIA: remove_media,
-    DataKind.OUTPUTS: _remove_outputs, DataKind.CHECKPOINTS: remove_checkpoint_rows,
+    DataKind.CHECKPOINTS: remove_checkpoint_rows, DataKind.OUTPUTS: lambda run_id: _remove_folder(output_folder(run_id)),
 }  # fmt: skip
 
 

@@ -126,7 +126,8 @@ def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) 
 @operation(thing(Permission.MEMBERS_MANAGE))
 def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: HttpResponse) -> NewInvitation:
     """The `secret` is shown once: `/invitations/<secret>/` is a link for one person until `expires_at`: for a week, and
-    no longer than the token that asks for it, while its maker may invite to that role. Example: `{"role": "member", "email": "ada@example.org"}`"""
+    no longer than the token that asks for it, while its maker may invite to that role.
+    Example: `{"role": "member", "email": "ada@example.org"}`"""
     project = get_project(request, project_id)
     invitation, secret = actions.invite(actor=actor(request), project=project, role=body.role, email=body.email)
     response["Cache-Control"] = "no-store"

@@ -15,7 +15,7 @@ from runs.life.reconcile.placing import schedule
 from runs.models import GoneRun, Project, RemovedData, Run, StoredData
 from runs.privacy import retention, storage
 from runs.privacy.storage import DataKind
-from runs.records.files.paths import output_folder
+from runs.records.files.paths import output_folder, run_folder
 from runs.records.metrics.models import Checkpoint
 from runs.records.points import read
 from runs.rights.access import Forbidden
@@ -83,6 +83,30 @@ def test_a_checkpoint_that_a_living_run_came_from_stays(cast: Cast) -> None:
     make_run(cast, parent=run, status=Status.QUEUED)
     assert not retention.due(cast.project, DataKind.CHECKPOINTS, 1, NOW).exists()
     assert retention.due(cast.project, DataKind.LOGS, 1, NOW).exists()
+
+
+def test_files_that_cannot_be_deleted_are_not_told_as_gone_and_are_tried_again(cast: Cast, tmp_path: Path) -> None:
+    stuck, other = old_run(cast), old_run(cast)
+    output_folder(stuck.pk).rename(tmp_path / "elsewhere")
+    output_folder(stuck.pk).symlink_to(tmp_path / "elsewhere")  # to another disk: no link is followed
+    actions.set_retention(actor=cast.owner, project=cast.project, days={"outputs": 30})
+    assert retention.apply(cast.project, NOW) == 1, "the other one's"
+    assert not stuck.events.exists() and not output_folder(other.pk).exists()
+    assert [one.num_runs for one in retention.preview(cast.project, {DataKind.OUTPUTS: 30}, NOW)] == [1]
+    output_folder(stuck.pk).unlink()
+    assert retention.apply(cast.project, NOW) == 1 and retention.apply(cast.project, NOW) == 0
+
+
+def test_a_run_whose_files_cannot_be_deleted_stays(cast: Cast, tmp_path: Path) -> None:
+    run = old_run(cast)
+    run_folder(run.pk).rename(tmp_path / "elsewhere")
+    run_folder(run.pk).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match=f"Files of run {run.pk} cannot be deleted: "):
+        actions.delete_run(actor=cast.owner, run=run)
+    actions.set_retention(actor=cast.owner, project=cast.project, days={"runs": 30})
+    assert retention.apply(cast.project, NOW) == 0 and Run.objects.filter(pk=run.pk).exists()
+    run_folder(run.pk).unlink()
+    assert retention.apply(cast.project, NOW) == 1 and not Run.objects.exists()
 
 
 def test_whole_runs_go_too(cast: Cast) -> None:
