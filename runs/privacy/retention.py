@@ -144,7 +144,8 @@ def _remove_folder(folder: Path) -> None:
 
 _REMOVERS = {
     DataKind.LOGS: remove_logs, DataKind.METRICS: remove_points, DataKind.MEDIA: remove_media,
-    DataKind.CHECKPOINTS: remove_checkpoint_rows, DataKind.OUTPUTS: lambda run_id: _remove_folder(output_folder(run_id)),
+    DataKind.CHECKPOINTS: remove_checkpoint_rows,
+    DataKind.OUTPUTS: lambda run_id: _remove_folder(output_folder(run_id)),
 }  # fmt: skip
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Browser, Request, expect
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, expect
 
 from tests.browser.conftest import Seat, new_context
 from tests.browser.test_pages import AXE
+from tests.browser.test_table import swept as swept  # a sweep of 40 trials
+from tests.whole.runs import Yard
 
 PHONE = {"width": 390, "height": 844}
+
+
+def violations(guest: Page) -> list[str]:
+    guest.evaluate(AXE.read_text())
+    found = guest.evaluate("axe.run({preload: false}).then(({violations}) => violations)")
+    return [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in found]
 
 
 def test_a_guest_reads_what_the_dialog_shared_and_the_page_asks_for_nothing_more(
@@ -31,11 +42,22 @@ def test_a_guest_reads_what_the_dialog_shared_and_the_page_asks_for_nothing_more
     expect(guest.get_by_role("img", name="train/loss over steps")).to_be_visible()
     assert guest.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert (asked, context.cookies()) == ([url], [])
-    guest.evaluate(AXE.read_text())
-    found = guest.evaluate("axe.run({preload: false}).then(({violations}) => violations.map(({id}) => id))")
-    assert found == []
+    assert violations(guest) == []
     page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_role("heading", name="Links that open it")).to_have_count(0)
     answer = guest.goto(url)
     assert answer is not None and answer.status == 410
+    context.close()
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("viewport", [PHONE, {"width": 1440, "height": 900}], ids=["phone", "desk"])
+def test_a_shared_sweep_has_no_barrier(browser: Browser, office: Yard, swept: str, viewport: Any) -> None:
+    url = office.http.post("/share", json={"object": f"sweep/{swept}"}).json()["url"]
+    context = new_context(browser, viewport=viewport)
+    guest = context.new_page()
+    guest.goto(url)
+    expect(guest.get_by_role("region", name="Table of trials")).to_be_visible()
+    assert guest.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(guest) == []
     context.close()
