@@ -36,6 +36,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from dashboard import postgres
+from dashboard.backup_store import SCHEME, written
 from dashboard.home import LAST_BACKUP, RESTORE_MARKER, home_path
 from dashboard.up.checks import CannotStart, read_secrets
 from trainyard.at_rest.chunks import CHUNK_BYTES, DecryptedFile, Encryptor
@@ -151,15 +152,18 @@ FOLDERS = ("runs", "bundles", "checkpoints", "tls")
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="trainyard backup", description="Copy all state into one file.")
-    words = "where to write it: a name that ends in .gz is compressed; in a folder it is named by the time"
-    parser.add_argument("file", type=Path, help=words)
+    words = (
+        "where to write it, or s3://bucket/name: a name that ends in .gz is compressed; in a folder, or after a last /,"
+        " it is named by the time"
+    )
+    parser.add_argument("file", help=words)
     whom = parser.add_mutually_exclusive_group()
     whom.add_argument("--passphrase-file", type=Path, metavar="FILE", help="encrypt it with the passphrase in a file")
     whom.add_argument("--encrypt-to", type=Path, metavar="FILE", help="encrypt it to a public key (X25519, PEM)")
     options = parser.parse_args(arguments)
     target = options.file
-    if target.is_dir():
-        target /= f"trainyard-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz"
+    if target.endswith("/") or Path(target).is_dir():
+        target = f"{target.rstrip('/')}/trainyard-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz"
     try:
         read_secrets()
         size = back_up(home_path(), target, Opener(options.passphrase_file, options.encrypt_to))
@@ -177,18 +181,16 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def back_up(home: Path, target: Path, opener: Opener = NOBODY) -> int:
-    """Write the backup, encrypted where ``opener`` names a file, and return its size in bytes. ``target`` appears only
-    when all of it is on the disk."""
+def back_up(home: Path, target: Path | str, opener: Opener = NOBODY) -> int:
+    """Write the backup, encrypted where ``opener`` names a file, and return its size in bytes. ``target``, a path or
+    the address of an object, appears only when all of it is on the disk or in the store."""
     if not (home / ("runs" if _url() else PRODUCT)).exists():
         raise CannotStart(f"{home} is no home of Trainyard.")
-    beside, now = target.with_name(f".{target.name}.{os.getpid()}"), datetime.now(UTC).isoformat()
+    where = str(target) if str(target).startswith(SCHEME) else str(Path(target).resolve())
+    now = datetime.now(UTC).isoformat()
     about = {"made_at": now, "secret_key": fingerprint(home), "has_end": True}
-    try:
-        with (
-            open_private(beside, opener) as archive,
-            tempfile.TemporaryDirectory(dir=home, prefix=".backup-") as folder,
-        ):
+    with written(where) as file, tempfile.TemporaryDirectory(dir=home, prefix=".backup-") as folder:
+        with open_archive(file, opener, is_compressed=where.endswith(".gz")) as archive:
             add_database(archive, home / PRODUCT, Path(folder))
             for name in ("secret_key", "sign_in.toml"):
                 add_file(archive, home / name, name)
@@ -200,14 +202,9 @@ def back_up(home: Path, target: Path, opener: Opener = NOBODY) -> int:
             if not _url():
                 add_database(archive, home / METRICS, Path(folder))
             add_text(archive, END, json.dumps({"sha256": archive.__dict__["digest"].hexdigest()}))
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        size = beside.stat().st_size
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+        size = file.tell()
     with contextlib.suppress(OSError):  # the backup is there; a full disk of the home takes nothing from it
-        write_private(home / LAST_BACKUP, json.dumps({"at": now, "file": str(target.resolve()), "bytes": size}))
+        write_private(home / LAST_BACKUP, json.dumps({"at": now, "file": where, "bytes": size}))
     return size
 
 
@@ -245,15 +242,13 @@ class Archive(tarfile.TarFile):
 
 
 @contextlib.contextmanager
-def open_private(path: Path, opener: Opener) -> Iterator[Archive]:
-    """Open a new archive that only its owner reads: it holds the key of the site."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        writer = EncryptedWriter(file, opener) if opener != NOBODY else None
-        target = cast(BinaryIO, writer or file)  # of a stream tarfile asks for write() alone
-        with Archive.open(fileobj=target, mode="w|gz" if ".gz." in path.name else "w|") as archive:
-            yield archive
-        if writer is not None:
-            writer.finish()
+def open_archive(file: BinaryIO, opener: Opener, *, is_compressed: bool) -> Iterator[Archive]:
+    writer = EncryptedWriter(file, opener) if opener != NOBODY else None
+    target = cast(BinaryIO, writer or file)  # of a stream tarfile asks for write() alone
+    with Archive.open(fileobj=target, mode="w|gz" if is_compressed else "w|") as archive:
+        yield archive
+    if writer is not None:
+        writer.finish()
 
 
 def add_database(archive: Archive, path: Path, folder: Path) -> None:

@@ -20,7 +20,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from dashboard import backup, postgres
+from dashboard import backup, backup_store, postgres
 from dashboard.backup import NOBODY, DecryptedReader, Opener, erasures_path
 from dashboard.home import RESTORE_MARKER, home_path
 from dashboard.up.checks import CannotStart, read_secrets
@@ -38,7 +38,8 @@ OTHER_KEY = (
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="trainyard restore", description="Make a home of a backup.")
-    parser.add_argument("file", type=Path, nargs="?", help="the backup; without one this home was unpacked by hand")
+    words = "the backup, or s3://bucket/name; without one this home was unpacked by hand"
+    parser.add_argument("file", nargs="?", help=words)
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--erasures", type=Path, metavar="LIST", help="the newest list of people who were erased")
     which.add_argument(
@@ -68,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def restore(home: Path, archive: Path | None, erasures: Path | None, opener: Opener = NOBODY) -> int:
+def restore(home: Path, archive: Path | str | None, erasures: Path | None, opener: Opener = NOBODY) -> int:
     """Unpack into an empty home, add the list to the backup's own, and erase whom it names. Returns how many there
     were."""
     if archive is not None:
@@ -97,14 +98,14 @@ def restore(home: Path, archive: Path | None, erasures: Path | None, opener: Ope
 
 
 @contextlib.contextmanager
-def opened(archive: Path, opener: Opener) -> Iterator[tarfile.TarFile]:
-    with archive.open("rb") as file:
+def opened(archive: Path | str, opener: Opener) -> Iterator[tarfile.TarFile]:
+    with backup_store.opened(str(archive)) as file:
         reader = DecryptedReader(file, opener) if file.peek().startswith(backup.MAGIC) else file
         with tarfile.open(fileobj=cast(BinaryIO, reader), mode="r|*") as tar:
             yield tar
 
 
-def unpack(archive: Path, home: Path, opener: Opener = NOBODY) -> None:
+def unpack(archive: Path | str, home: Path, opener: Opener = NOBODY) -> None:
     """Unpack what `backup` writes: plain files, none of them outside of the home."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(home.iterdir()):
@@ -151,7 +152,7 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, home: Path) -> None:
     os.utime(target, (member.mtime, member.mtime))
 
 
-def check(archive: Path, opener: Opener = NOBODY) -> str:
+def check(archive: Path | str, opener: Opener = NOBODY) -> str:
     """Read the backup to its end and try its databases, in a folder for temporary files. Returns a sentence; raises
     what `main` says."""
     digest, names = hashlib.sha256(), list[str]()

@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-APART = ("train", "ray", "kubernetes", "sagemaker", "saml")  # what a machine chooses by itself
+APART = ("train", "ray", "kubernetes", "s3", "sagemaker", "saml")  # what a machine chooses by itself
 WANTED = [*PROJECT["project"]["dependencies"], *(one for name in EXTRAS if name not in APART for one in EXTRAS[name])]
 WANTED = [text for text in WANTED if not text.startswith("trainyard[")]  # an extra that holds another
 

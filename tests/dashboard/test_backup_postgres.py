@@ -15,8 +15,10 @@ import psycopg
 import pytest
 
 from dashboard import postgres
+from dashboard.home import LAST_BACKUP
 from dashboard.up.checks import CannotStart
 from tests.dashboard.postgres_home import MAKE, NAMES, environment, new_database, running, said
+from tests.disks import disk_of_1_mb, fill
 from tests.servers import PostgreSQL
 from tests.up_process import ROOT
 
@@ -129,3 +131,16 @@ def test_a_database_that_is_away_and_programs_that_are_missing_are_named(
     monkeypatch.setattr(postgres, "find_postgres_folder", lambda: None)
     with pytest.raises(CannotStart, match="pg_dump is not on this machine"):
         postgres.run(server.url, "pg_dump")
+
+
+def test_a_disk_that_is_full_while_the_database_is_copied_leaves_no_half_of_one(
+    server: PostgreSQL, home: Path, tmp_path: Path
+) -> None:
+    """pg_dump writes into the home: there it ends first."""
+    with disk_of_1_mb(tmp_path / "small") as small:
+        shutil.copytree(home, small / "home", ignore=shutil.ignore_patterns(LAST_BACKUP))
+        fill(small)
+        code, words = said(small / "home", server.url, "-m", "dashboard.backup", str(tmp_path / "all.tar"))
+        assert code == 1 and words.startswith("No backup was made: ") and "No space left on device" in words, words
+        assert not list((small / "home").glob(".backup-*")) and not (small / "home" / LAST_BACKUP).exists()
+    assert [one.name for one in tmp_path.iterdir()] == ["small"]
