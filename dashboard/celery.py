@@ -74,6 +74,7 @@ THREADS = {
     "Privacy": "runs.privacy.clock.privacy_clock",  # makes exports, applies retention, measures what projects store
     "Notices": "runs.notices.sending.notice_clock",  # makes notices, and sends them
     "AuditToCollector": "runs.rights.audit.otlp.otlp_clock",  # sends rows of the audit, where AUDIT_OTLP is set
+    "Telemetry": "runs.presenting.telemetry.telemetry_clock",  # numbers and traces, where TELEMETRY_OTLP is set
 }
 STEPS = [type(name, (ThreadStep,), {"made_by": made_by}) for name, made_by in THREADS.items()]
 app.steps["worker"] |= set(STEPS)

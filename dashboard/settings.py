@@ -11,7 +11,7 @@ from dashboard.databases import BYTES, DAYS, RATE, SECONDS, number
 from dashboard.home import embedded_valkey_url, home_path, read_secret_files, secret_key, serves_tls, tls_folder
 from dashboard.http import hosts
 from runs.people.identity.providers import read_settings
-from runs.rights.audit.collectors import collector, syslog_place
+from runs.serving.collectors import collector, syslog_place
 from trainyard.contract.seals import CONTROL_QUEUE, broker_url
 from trainyard.rest.http_clients import spare_loopback
 
@@ -167,6 +167,10 @@ KEEP_ARCHIVED_DAYS = number("KEEP_ARCHIVED_DAYS", DAYS, 0)
 AUDIT_KEEP_DAYS = number("AUDIT_KEEP_DAYS", DAYS, 0)
 AUDIT_SYSLOG = syslog_place(os.environ.get("AUDIT_SYSLOG", ""))
 AUDIT_OTLP = collector(os.environ.get("AUDIT_OTLP", ""), os.environ.get("AUDIT_OTLP_HEADERS", ""))
+# A collector that gets numbers of the server and traces of runs.
+TELEMETRY_OTLP = collector(
+    os.environ.get("TELEMETRY_OTLP", ""), os.environ.get("TELEMETRY_OTLP_HEADERS", ""), "TELEMETRY_OTLP", own_path=""
+)
 # People who were erased, for whoever restores a copy; where this server is; a text that people agree to.
 AUDIT_HEAD_FILE = os.environ.get("AUDIT_HEAD_FILE") or str(HOME / "audit_head")  # number and hash of the newest row
 ERASURES_FILE = os.environ.get("ERASURES_FILE") or str(HOME / "erasures.jsonl")

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from dashboard import server_findings
 from dashboard.pages.shared.frame import page, person, show
-from runs.presenting.exposition import Exposition
+from runs.presenting.exposition import exposition_for
 from runs.rights.access.operations import ADMINISTRATOR
 from trainyard.formats.figures import duration, size
 
@@ -16,7 +16,7 @@ STATES = {True: ("green", "ok"), False: ("red", "failed"), None: ("amber", "warn
 def server(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     numbers = []
-    for family in Exposition(person(request), now).collect():
+    for family in exposition_for(person(request), now).collect():
         name = family.name.removeprefix("trainyard_").replace("_", " ").capitalize()
         for one in (one for one in family.samples if one.value or not one.labels):
             of = ", ".join(one.labels.values())

@@ -48,5 +48,5 @@ def health(request: HttpRequest, response: HttpResponse) -> Any:
 def metrics(request: HttpRequest) -> HttpResponse:
     """OpenMetrics: the server, and nodes, slots, queue and runs of what you see. A scraper has a token with
     `clusters:read` and `runs:read`."""
-    text = exposition.Exposition(actor(request), timezone.now()).text()
+    text = exposition.exposition_for(actor(request), timezone.now()).text()
     return HttpResponse(text, content_type=exposition.CONTENT_TYPE)

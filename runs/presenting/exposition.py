@@ -1,7 +1,7 @@
 """Numbers of the server, its clusters and runs as Prometheus and OpenMetrics take them, worked out at each scrape.
 
-A caller gets those of the clusters and runs that they see. Labels are names of clusters and states: there are no more
-than clusters times states.
+They are of the clusters and runs that a caller sees, or of all. Labels are names of clusters and states: there are no
+more than clusters times states.
 """
 
 import contextlib
@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Min
+from django.db.models import Count, Min, QuerySet
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from redis import RedisError
 
-from runs.models import HeldSlot, Run
+from runs.models import Cluster, HeldSlot, Run
 from runs.presenting import server_state
 from runs.rights.access import Someone, nodes_of, visible_clusters, visible_runs
 from runs.serving import open_sockets, transport
@@ -29,8 +29,8 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 class Exposition:
     """What a registry of the client collects."""
 
-    def __init__(self, user: Someone, now: datetime) -> None:
-        self._user, self._now = user, now
+    def __init__(self, clusters: QuerySet[Cluster], runs: QuerySet[Run], now: datetime) -> None:
+        self._visible, self._runs, self._now = clusters, runs, now
 
     def text(self) -> bytes:
         found: bytes = generate_latest(self)  # type: ignore[no-untyped-call]  # the client has no types there
@@ -49,12 +49,12 @@ class Exposition:
             yield _by("ingest_lag_seconds", "Age of the oldest of those", ("shard",), lags)
             yield _one("sockets", "Open pages, of all webs", open_sockets.total())
         yield from self._clusters()
-        runs = visible_runs(self._user).exclude(status__in=FINAL).order_by().values_list("status")
+        runs = self._runs.exclude(status__in=FINAL).order_by().values_list("status")
         counts = dict.fromkeys((one.value for one in Status if one not in FINAL), 0) | dict(runs.annotate(Count("pk")))
         yield _by("runs", "That have not ended", ("status",), {(name,): n for name, n in counts.items()})
 
     def _clusters(self) -> Iterator[GaugeMetricFamily]:
-        visible = list(visible_clusters(self._user))
+        visible = list(self._visible)
         clusters, known_until = {one.pk: one.name for one in visible}, server_state.contact_time(self._now)
         nodes, slots = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
         for node in nodes_of(visible):
@@ -72,6 +72,10 @@ class Exposition:
         waits: dict[tuple[str, ...], float] = {(clusters[pk],): (self._now - at).total_seconds() for pk, _, at in rows}
         yield _by("queued_runs", "That wait", ("cluster",), numbers)
         yield _by("queue_longest_wait_seconds", "Of a run that waits", ("cluster",), waits)
+
+
+def exposition_for(user: Someone, now: datetime) -> Exposition:
+    return Exposition(visible_clusters(user), visible_runs(user), now)
 
 
 def _backlog(now: float) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:

@@ -28,8 +28,8 @@ from django.utils.crypto import salted_hmac
 
 from runs.models.security import AuditEntry, AuditHead
 from runs.rights.audit import anchor
-from runs.rights.audit.collectors import SyslogPlace
 from runs.rights.audit.facts import Act, as_attributes, as_time, as_written, canonical
+from runs.serving.collectors import SyslogPlace
 
 # Rows of the audit for another system, as syslog (RFC 5424) writes them. Off unless AUDIT_SYSLOG names a place.
 #

@@ -15,12 +15,13 @@ import structlog
 from django.conf import settings
 
 from runs.models.security import AuditEntry, AuditHead
-from runs.rights.audit.collectors import Collector
 from runs.rights.audit.facts import ShownEntry, as_attributes
 from runs.rights.audit.pseudonyms import shown
 from runs.serving.clock import Clock, only_one
-from trainyard.contract.base import BadDocument, JsonObject, WireStruct, decode, encode
-from trainyard.rest.http_clients import outside_client, why_not
+from runs.serving.collectors import Collector
+from runs.serving.otlp import attributes, nanoseconds, post, resource
+from trainyard.contract.base import JsonObject
+from trainyard.rest.http_clients import outside_client
 
 log = structlog.get_logger(__name__)
 
@@ -28,54 +29,28 @@ AT_ONCE = 200
 EVERY_S, LONGEST_WAIT_S = 2.0, 60.0
 TIMEOUT_S = 10.0
 SENDING_KEY, SENDING_S = "trainyard:control:audit-otlp", 15.0  # longer than a request may take
-MAX_ANSWER_BYTES = 64 * 1024
 INFO, WARN = 9, 13  # severities of OpenTelemetry
-
-
-class NotTaken(Exception):
-    """The collector did not take rows. They are sent again."""
-
-
-class PartialSuccess(WireStruct, rename="camel"):
-    rejected_log_records: str | int = 0
-    error_message: str = ""
-
-
-class CollectorAnswer(WireStruct, rename="camel"):
-    """Answer of a collector (ExportLogsServiceResponse)."""
-
-    partial_success: PartialSuccess | None = None
 
 
 def document(rows: Sequence[ShownEntry]) -> JsonObject:
     """Return the rows as an ExportLogsServiceRequest in JSON."""
-    resource = {"attributes": [_attribute("service.name", "trainyard")]}
     scope = {"name": "trainyard.audit"}
-    return {"resourceLogs": [{"resource": resource, "scopeLogs": [{"scope": scope, "logRecords": _records(rows)}]}]}
+    return {"resourceLogs": [{"resource": resource(), "scopeLogs": [{"scope": scope, "logRecords": _records(rows)}]}]}
 
 
 def _records(rows: Sequence[ShownEntry]) -> list[JsonObject]:
     return [
         {
-            "timeUnixNano": str(_nanoseconds(row.at)),
-            "observedTimeUnixNano": str(_nanoseconds(row.at)),
+            "timeUnixNano": nanoseconds(row.at),
+            "observedTimeUnixNano": nanoseconds(row.at),
             "severityNumber": INFO if row.result == "ok" else WARN,
             "severityText": "INFO" if row.result == "ok" else "WARN",
             "eventName": "trainyard.audit",
             "body": {"stringValue": f"{row.actor} {row.action} {row.object}: {row.result}"},
-            "attributes": [_attribute(f"trainyard.audit.{name}", value) for name, value in as_attributes(row).items()],
+            "attributes": attributes({f"trainyard.audit.{name}": value for name, value in as_attributes(row).items()}),
         }
         for row in rows
     ]
-
-
-def _attribute(name: str, value: str | int) -> JsonObject:
-    """64-bit integers are texts in the JSON form of protobuf."""
-    return {"key": name, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
-
-
-def _nanoseconds(at: datetime) -> int:
-    return int(at.timestamp()) * 1_000_000_000 + at.microsecond * 1_000
 
 
 def send_next(collector: Collector, client: httpx.Client) -> int:
@@ -87,25 +62,9 @@ def send_next(collector: Collector, client: httpx.Client) -> int:
     rows = list(AuditEntry.objects.filter(sequence__gt=behind).order_by("sequence")[:AT_ONCE])
     if not rows:
         return 0
-    _post(collector, client, document(list(shown(rows))))
+    post(collector, client, document(list(shown(rows))))
     AuditHead.objects.filter(pk=1, sent_sequence=head.sent_sequence).update(sent_sequence=rows[-1].sequence)
     return len(rows)
-
-
-def _post(collector: Collector, client: httpx.Client, rows: JsonObject) -> None:
-    headers = {"Content-Type": "application/json", **dict(collector.headers)}
-    try:
-        answer = client.post(collector.url, content=encode(rows), headers=headers)
-    except httpx.HTTPError as error:
-        raise NotTaken(f"The collector does not answer: {why_not(error)}.") from error
-    if answer.status_code != 200:
-        raise NotTaken(f"The collector answered {answer.status_code}.")
-    try:
-        partial = decode(answer.content[:MAX_ANSWER_BYTES] or b"{}", CollectorAnswer).partial_success
-    except BadDocument:
-        return  # a collector may answer in protobuf
-    if partial is not None and int(partial.rejected_log_records):  # OTLP: what is rejected is not to be sent again
-        log.error("audit.rejected", rows=partial.rejected_log_records, error=partial.error_message[:200])
 
 
 def otlp_clock() -> Clock | None:

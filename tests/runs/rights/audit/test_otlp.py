@@ -15,8 +15,9 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from runs.models import AuditEntry, AuditHead
 from runs.rights.audit import otlp
 from runs.rights.audit.chain import append, remove_before
-from runs.rights.audit.collectors import Collector, collector, syslog_place
 from runs.rights.audit.facts import Act
+from runs.serving.collectors import Collector, collector, syslog_place
+from runs.serving.otlp import NotTaken
 from tests.runs.rights.audit.test_chain import fill
 
 PLACE = Collector("https://collector:4318/v1/logs", (("authorization", "Bearer s3cret"),))
@@ -77,7 +78,7 @@ def test_rows_arrive_in_order_with_their_facts_and_without_secrets(db: None, mon
 def test_what_was_not_answered_is_sent_again_and_nothing_is_left_out(db: None, answer: Answering) -> None:
     fill(2)
     away = Taken(answer)
-    with pytest.raises(otlp.NotTaken):
+    with pytest.raises(NotTaken):
         otlp.send_next(PLACE, away.client)
     fill(1)
     back = Taken(ok)  # another process, after the first was killed

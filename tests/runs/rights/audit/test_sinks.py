@@ -10,8 +10,8 @@ import pytest
 
 from runs.rights.audit import chain
 from runs.rights.audit.chain import append
-from runs.rights.audit.collectors import SyslogPlace, syslog_place
 from runs.rights.audit.facts import NAMES, Act, as_answer, as_attributes, as_written
+from runs.serving.collectors import SyslogPlace, syslog_place
 
 
 def test_a_row_is_a_message_with_its_facts(db: None, settings: Any, django_capture_on_commit_callbacks: Any) -> None:

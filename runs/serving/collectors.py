@@ -1,4 +1,5 @@
-"""The collectors that AUDIT_SYSLOG and AUDIT_OTLP name. Read while settings are: nothing of Django is imported."""
+"""The collectors that AUDIT_SYSLOG, AUDIT_OTLP and TELEMETRY_OTLP name. Read while settings are: nothing of Django is
+imported."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,7 +16,7 @@ class SyslogPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Collector:
-    """Address to which logs go by OTLP over HTTP, and the headers that go along, such as a token."""
+    """Address to which OTLP over HTTP goes, and the headers that go along, such as a token."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -34,10 +35,11 @@ def syslog_place(text: str) -> SyslogPlace | None:
     raise ValueError(f"AUDIT_SYSLOG is udp://host:port, tcp://host:port or unix:///path, not {_shown(text)!r}.")
 
 
-def collector(address: str, headers: str = "") -> Collector | None:
-    """Return what the two settings name; None for no address. Raises ValueError, without the headers' values.
+def collector(address: str, headers: str = "", name: str = "AUDIT_OTLP", own_path: str = PATH) -> Collector | None:
+    """Return what the setting ``name`` and that of its headers have; None for no address. Raises ValueError, without
+    the headers' values.
 
-    An address without a path gets OTLP's own. Headers are ``name=value,name=value`` with percent-encoded values, as
+    An address without a path gets ``own_path``. Headers are ``name=value,name=value`` with percent-encoded values, as
     OTEL_EXPORTER_OTLP_HEADERS has them.
     """
     if not address.strip():
@@ -45,15 +47,15 @@ def collector(address: str, headers: str = "") -> Collector | None:
     parts = _parts(address)
     is_plain = parts is not None and parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
     if parts is None or not is_plain or parts.query or parts.fragment:
-        raise ValueError(f"AUDIT_OTLP is an address such as https://collector:4318, not {_shown(address)!r}.")
-    path = parts.path if parts.path.strip("/") else PATH
+        raise ValueError(f"{name} is an address such as https://collector:4318, not {_shown(address)!r}.")
+    path = parts.path.rstrip("/") or own_path
     found = []
     for pair in filter(None, (one.strip() for one in headers.split(","))):
-        name, equals, value = pair.partition("=")
+        key, equals, value = pair.partition("=")
         text = unquote(value.strip())
-        if not equals or not name.strip() or not text.isprintable():
-            raise ValueError("AUDIT_OTLP_HEADERS is name=value, separated by commas. Its values are not shown here.")
-        found.append((name.strip(), text))
+        if not equals or not key.strip() or not text.isprintable():
+            raise ValueError(f"{name}_HEADERS is name=value, separated by commas. Its values are not shown here.")
+        found.append((key.strip(), text))
     return Collector(f"{parts.scheme}://{parts.netloc}{path}", tuple(found))
 
 
