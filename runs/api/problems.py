@@ -16,9 +16,13 @@ from runs.actions import Refused
 from runs.api.paging import BadCursor
 from runs.finding.index import Building
 from runs.finding.language import FilterError
+from runs.ingest.report import Foreign, Gap
 from runs.records.logs.read import BadCursor as BadLogCursor
 from runs.records.metrics.encrypted import Unreadable
+from runs.records.points.read import TooManyPoints
+from runs.rights.secrets.delivery import SecretMissing
 from runs.rights.secrets.key_stores import KeyProblem
+from runs.rights.valkey_users import NoUsers
 from runs.serving.database_away import RETRY_S, is_away, sentence_for
 from runs.serving.rates import TooManyRequests
 from trainyard.contract.calls import NODE_UNKNOWN
@@ -86,6 +90,11 @@ def register(api: NinjaAPI) -> None:
         (Refused, lambda _, error: problem(409, error.sentence, code=error.code)),
         (KeyProblem, lambda _, error: problem(503, str(error), code="no-key")),
         (Unreadable, lambda _, error: problem(410, str(error), code="unreadable")),
+        (TooManyPoints, lambda _, error: problem(422, str(error))),
+        (Foreign, lambda _, error: problem(409, str(error))),
+        (Gap, lambda _, error: problem(409, str(error), code="gap", more={"expected": error.expected})),
+        (SecretMissing, lambda _, error: problem(409, str(error))),
+        (NoUsers, lambda _, error: problem(503, str(error))),
         (TooManyRequests, too_many),
         (AuthenticationError, lambda _, error: problem(401, SIGN_IN, code="sign-in")),
         (NodeUnknown, lambda _, error: problem(401, str(error), code=NODE_UNKNOWN)),

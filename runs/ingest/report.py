@@ -21,8 +21,8 @@ Point = tuple[str, dict[str, str], int, float | None, float]  # name, labels, st
 class Gap(ValueError):
     """Batches before this one are missing; ``expected`` is the next that can be taken."""
 
-    def __init__(self, expected: int) -> None:
-        super().__init__(f"send sequence {expected} first")
+    def __init__(self, sequence: int, expected: int) -> None:
+        super().__init__(f"Batches before {sequence} are missing; send sequence {expected} first.")
         self.expected = expected
 
 
@@ -42,7 +42,7 @@ def report_points(run: Run, *, producer: str, sequence: int, points: Iterable[Po
         raise Foreign(f"producer {producer} is not one that reports over REST")
     watermark = committed.watermarks[producer]
     if watermark < sequence:
-        raise Gap(watermark + 1)
+        raise Gap(sequence, watermark + 1)
     push_now(committed)
     return watermark
 

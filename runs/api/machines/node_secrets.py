@@ -1,15 +1,12 @@
 """``POST /node/attempts/…/secrets``: an attempt's secrets for a node that has a part of it, locked for that node."""
 
 from django.http import HttpRequest, HttpResponse
-from ninja.errors import HttpError
 
 from runs.api.auth import Resource
 from runs.api.node_auth import answer_with, described
 from runs.models import Node
-from runs.rights.access import NotFound
 from runs.rights.access.operations import NODE, operation
-from runs.rights.secrets.delivery import NotPlaced, SecretMissing, give
-from runs.rights.secrets.key_stores import KeyProblem
+from runs.rights.secrets.delivery import give
 from trainyard.contract.calls import secrets_scope
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import Locked
@@ -28,14 +25,7 @@ def fetch(request: HttpRequest, attempt_id: str) -> HttpResponse:
     """Of a live attempt that it has a part of, encrypted with its key. 409: the project does not have one of them any
     more."""
     node: Node = request.auth  # type: ignore[attr-defined]
-    try:
-        attempt, found = give(node, attempt_id)
-    except NotPlaced as error:
-        raise NotFound(str(error)) from error
-    except SecretMissing as error:
-        raise HttpError(409, str(error)) from error
-    except KeyProblem as error:
-        raise HttpError(503, str(error)) from error
+    attempt, found = give(node, attempt_id)
     response = answer_with(lock(node.key, secrets_scope(node.pk, attempt.pk), found))
     response["Cache-Control"] = "no-store"
     return response

@@ -53,8 +53,6 @@ def join(request: HttpRequest) -> HttpResponse:
     )  # fmt: skip
     try:
         redis_url, redis_tls_url = valkey_users.url_for(node), valkey_users.tls_url_for(node)
-    except valkey_users.NoUsers as error:
-        raise HttpError(503, str(error)) from error
     except (RedisError, OSError) as error:
         raise HttpError(503, "Valkey is away. Join with another token once it is back.") from error
     document = JoinAnswer(

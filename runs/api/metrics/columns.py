@@ -5,12 +5,13 @@ import json
 import struct
 import sys
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
+from ninja import Field, Schema
 from ninja.errors import HttpError
 from numpy.typing import NDArray
 from pydantic_core import to_json
@@ -18,7 +19,7 @@ from pydantic_core import to_json
 import trainyard
 from runs.models import Run
 from runs.records.metrics.progress import cursors_of
-from runs.records.points.read import Curve, TooManyPoints, curves
+from runs.records.points.read import Curve, curves
 from trainyard.contract.base import JsonObject
 
 CONTENT_TYPE = "application/vnd.trainyard.columns"
@@ -103,47 +104,63 @@ MAX_ANSWER_POINTS = 1_000_000  # of all series: buckets of so many are 56 MB
 
 Form = Literal["json", "columns"]
 Axis = Literal["step", "time"]
-Bound = float | int | None
+Step = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # a float would not hold each of them
+Bound = Annotated[Step | Annotated[float, Field(allow_inf_nan=False)], Field(union_mode="left_to_right")]
 
 
-class CurveQuestion(NamedTuple):
-    """A request for points of a run: which ones, and how finely."""
+def labels_in(text: str) -> dict[str, str]:
+    """Return the labels. Raises HttpError 422."""
+    if not text:
+        return {}
+    try:
+        labels = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HttpError(422, f"labels: {error}") from error
+    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+        raise HttpError(422, 'labels: a JSON object of texts is expected, like {"gpu": "0"}')
+    return labels
 
-    names: list[str]
-    labels: dict[str, str]
-    x: Literal["step", "time", "relative"]
-    start: Bound
-    end: Bound
-    points: int
-    attempts: Literal["newest", "all"]
 
-    def window(self, origin: float) -> tuple[Bound, Bound]:
+class DataQuery(Schema):
+    name: list[str] = Field(default=[], max_length=MAX_NAMES, description="may repeat; absent: every series")
+    labels: str = Field(default="", description='series with at least these labels, as JSON: {"gpu": "0"}')
+    x: Literal["step", "time", "relative"] = Field(
+        default="step", description="what from and to are: steps, Unix seconds, or seconds since the run started"
+    )
+    start: Bound | None = Field(default=None, alias="from")
+    end: Bound | None = Field(default=None, alias="to")
+    points: int = Field(
+        default=1500,
+        ge=2,
+        le=MAX_POINTS,
+        description="of a series with more the answer has buckets, which cover all: for each point ask for a smaller "
+        "window of from and to",
+    )
+    attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
+    format: Literal["json", "columns"] | None = Field(default=None, description="absent: as Accept says")
+
+    def window(self, origin: float) -> tuple[float | None, float | None]:
         """Return from and to on the axis of a run that began at ``origin``."""
         shift = origin if self.x == "relative" else 0
-        return tuple(bound if bound is None else bound + shift for bound in (self.start, self.end))  # type: ignore[return-value]
+        start, end = (bound if bound is None else bound + shift for bound in (self.start, self.end))
+        return start, end
 
 
-def answer(
-    request: HttpRequest, runs: Sequence[Run], asked: CurveQuestion, *, form: Form | None, is_many: bool = False
-) -> HttpResponse:
-    """Answer with the points. Raises HttpError 422 where they would be too many."""
-    form = form or ("columns" if request.accepts(CONTENT_TYPE) and not request.accepts("text/html") else "json")
+def answer(request: HttpRequest, runs: Sequence[Run], asked: DataQuery, *, is_many: bool = False) -> HttpResponse:
+    """Answer with the points. Raises TooManyPoints, and HttpError for labels that are none."""
+    labels = labels_in(asked.labels)
+    form: Form = asked.format or (
+        "columns" if request.accepts(CONTENT_TYPE) and not request.accepts("text/html") else "json"
+    )
     ids = [run.pk for run in runs]
     origins = {run.pk: origin_of(run) for run in runs} if asked.x == "relative" else {}
     if known := parse_etags(request.headers.get("If-None-Match", "")):
         tag = _tag(asked, form, cursors_of(ids), origins)
         if tag in known:
             return _with_headers(HttpResponseNotModified(), tag)
-    try:
-        windows = {run_id: asked.window(origins.get(run_id, 0.0)) for run_id in ids}
-        axis: Axis = "step" if asked.x == "step" else "time"
-        cursors, found = curves(
-            windows, asked.names, asked.labels, axis, asked.points, asked.attempts, at_most=MAX_ANSWER_POINTS
-        )
-    except TooManyPoints as error:
-        words = f"These are up to {error.num_points:,} points, and one answer has at most {MAX_ANSWER_POINTS:,}"
-        words += ": ask for fewer runs or names, or for fewer points of each."
-        raise HttpError(422, words) from error
+    windows = {run_id: asked.window(origins.get(run_id, 0.0)) for run_id in ids}
+    axis: Axis = "step" if asked.x == "step" else "time"
+    cursors, found = curves(windows, asked.name, labels, axis, asked.points, asked.attempts, at_most=MAX_ANSWER_POINTS)
     head: JsonObject = {"cursors": cursors} if is_many else {"cursor": cursors[ids[0]]}
     if origins:
         head |= {"origins": origins} if is_many else {"origin": origins[ids[0]]}
@@ -157,9 +174,9 @@ def origin_of(run: Run) -> float:
     return (run.started_at or run.created_at).timestamp()
 
 
-def _tag(asked: CurveQuestion, form: Form, cursors: dict[str, int], origins: dict[str, float]) -> str:
+def _tag(asked: DataQuery, form: Form, cursors: dict[str, int], origins: dict[str, float]) -> str:
     """Return the ETag of all that the answer depends on. Weak: after a compaction a mean's last bit may differ."""
-    depends_on = [trainyard.__version__, VERSION, form, asked._asdict(), cursors, origins]
+    depends_on = [trainyard.__version__, VERSION, form, asked.dict(), cursors, origins]
     return f'W/"{hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:32]}"'
 
 

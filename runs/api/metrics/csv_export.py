@@ -12,8 +12,7 @@ from django.utils.http import content_disposition_header
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
-from runs.api.metrics.columns import MAX_NAMES, MAX_RUNS
-from runs.api.metrics.series import labels_in
+from runs.api.metrics.columns import MAX_NAMES, MAX_RUNS, labels_in
 from runs.api.streaming import LastingRight, Part, stream
 from runs.presenting.audit_rows import FORMULA
 from runs.records.metrics.codec import numbers

@@ -9,7 +9,7 @@ from django.utils.http import content_disposition_header, parse_etags
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
-from runs.api.metrics.series import labels_in
+from runs.api.metrics.columns import labels_in
 from runs.api.schemas import schema_of
 from runs.records.media import read as media
 from runs.records.media.kinds import KINDS, HistogramDocument, TableDocument

@@ -12,8 +12,7 @@ from pydantic import ValidationError as Invalid
 from runs import actions
 from runs.api.auth import Resource
 from runs.api.openapi import body_of
-from runs.api.problems import problem
-from runs.ingest.report import Foreign, Gap, report_points
+from runs.ingest.report import report_points
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
 from trainyard.contract.records import MAX_LABELS, MAX_NAME_CHARS, MAX_SEQUENCE, MAX_STEP
@@ -70,15 +69,7 @@ def store_points(request: HttpRequest, run_id: str) -> Any:
     run = get_run(request, run_id)
     batch = _read(request)
     points = ((point.name, point.labels, point.step, point.time, float(point.value)) for point in batch.points)
-    try:
-        watermark = report_points(
-            run, producer=batch.producer, sequence=batch.sequence, points=points, is_end=batch.end
-        )
-    except Foreign as error:
-        raise HttpError(409, str(error)) from error
-    except Gap as gap:
-        detail = f"Batches before {batch.sequence} are missing; {gap}."
-        return problem(409, detail, code="gap", more={"expected": gap.expected})
+    watermark = report_points(run, producer=batch.producer, sequence=batch.sequence, points=points, is_end=batch.end)
     actions.points_came(run)
     return {"watermark": watermark}
 

@@ -1,39 +1,21 @@
 """``/runs/{id}/series`` and its points, and the points of many runs."""
 
-import json
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Field, Query, Schema
-from ninja.errors import HttpError
 
 from runs.api.auth import Resource, actor
-from runs.api.metrics.columns import CONTENT_TYPE, MAX_NAMES, MAX_POINTS, MAX_RUNS, CurveQuestion, answer
+from runs.api.metrics.columns import CONTENT_TYPE, MAX_NAMES, MAX_RUNS, DataQuery, answer
 from runs.api.schemas import schema_of
 from runs.records.points import read
 from runs.rights.access import Permission, get_run, get_runs
 from runs.rights.access.operations import operation, thing
 from trainyard.contract.answers import runs as answers
 
-
-def labels_in(text: str) -> dict[str, str]:
-    """Return the labels. Raises HttpError 422."""
-    if not text:
-        return {}
-    try:
-        labels = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise HttpError(422, f"labels: {error}") from error
-    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
-        raise HttpError(422, 'labels: a JSON object of texts is expected, like {"gpu": "0"}')
-    return labels
-
-
 router = Resource(tags=["series"])
 
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
-Step = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # a float would not hold each of them
-Bound = Annotated[Step | Annotated[float, Field(allow_inf_nan=False)], Field(union_mode="left_to_right")]
 
 
 class SeriesItem(schema_of(answers.Series)):  # type: ignore[misc]  # the fields are those of the contract
@@ -91,29 +73,6 @@ class ManyData(Schema):
     series: list[ManyColumns]
 
 
-class DataQuery(Schema):
-    name: list[str] = Field(default=[], max_length=MAX_NAMES, description="may repeat; absent: every series")
-    labels: str = Field(default="", description='series with at least these labels, as JSON: {"gpu": "0"}')
-    x: Literal["step", "time", "relative"] = Field(
-        default="step", description="what from and to are: steps, Unix seconds, or seconds since the run started"
-    )
-    start: Bound | None = Field(default=None, alias="from")
-    end: Bound | None = Field(default=None, alias="to")
-    points: int = Field(
-        default=1500,
-        ge=2,
-        le=MAX_POINTS,
-        description="of a series with more the answer has buckets, which cover all: for each point ask for a smaller "
-        "window of from and to",
-    )
-    attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
-    format: Literal["json", "columns"] | None = Field(default=None, description="absent: as Accept says")
-
-    def question(self) -> CurveQuestion:
-        labels = labels_in(self.labels)
-        return CurveQuestion(self.name, labels, self.x, self.start, self.end, self.points, self.attempts)
-
-
 class RunsQuery(Schema):
     run: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="may repeat")
 
@@ -158,7 +117,7 @@ def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> H
     attempt's points count; hidden ones have `superseded`. A bucket stands at the step and time of its last point; NaN
     is counted in `num_nan` alone. The `ETag` gets 304 while no point came. At most 1,000,000 points or buckets.
     `format=columns` is binary. Example: `?name=train/loss&x=step&points=1500`"""
-    return answer(request, get_runs(actor(request), [run_id]), query.question(), form=query.format)
+    return answer(request, get_runs(actor(request), [run_id]), query)
 
 
 @router.get("/series", response=ManySeriesList, summary="Series of many runs")
@@ -183,4 +142,4 @@ def many_series_data(request: HttpRequest, query: Query[ManyQuery]) -> HttpRespo
     """At most 100 runs. Each series has its `run`; `cursors` and `origins` are maps by run. Example:
     `?run=$RUN&name=train/loss&points=1500`"""
     runs = get_runs(actor(request), query.run)
-    return answer(request, runs, query.question(), form=query.format, is_many=True)
+    return answer(request, runs, query, is_many=True)

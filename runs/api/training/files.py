@@ -12,13 +12,14 @@ from runs.api.auth import Resource, actor
 from runs.api.openapi import ANY_BYTES
 from runs.api.schemas import Body, schema_of
 from runs.api.streaming import LastingRight, file_response
-from runs.api.training.uploads import keyring_for, placement_of, refusals, sender_of
+from runs.api.training.uploads import placement_of, refusals, sender_of
 from runs.models import Run
 from runs.presenting.runs import sendings_of
 from runs.records.files import outputs, room, uploads
 from runs.records.files.encrypted import EncryptedOutput, is_encrypted, plain_name
 from runs.rights.access import Permission, get_run, or_not_found
 from runs.rights.access.operations import NODE, operation, thing
+from runs.rights.secrets.storage_keys import keyring_of_project
 from trainyard.at_rest.chunks import CannotDecrypt
 from trainyard.contract.answers import runs as answers
 
@@ -56,7 +57,7 @@ def keep(request: HttpRequest, run_id: str, path: str) -> None:
         raise HttpError(411, "A file is sent with its length.")
     with refusals(no_room=413):
         room.check_room(run.pk, int(length))
-        outputs.store(run.pk, path, request.read, "", keyring_for(run))
+        outputs.store(run.pk, path, request.read, "", keyring_of_project(run.project))
 
 
 @router.post("/runs/{run_id}/leftovers", response=FileList, summary="Decide about files that were left on nodes")
@@ -110,7 +111,7 @@ def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     run = get_run(request, run_id)
     found = or_not_found(outputs.find(run.pk, path), f"Run {run.name} has no file {path!r}.")
     right = LastingRight(request, lambda user: get_run(user, run_id))
-    keys = EncryptedOutput(found, run.pk, keyring_for(run)) if is_encrypted(found) else None
+    keys = EncryptedOutput(found, run.pk, keyring_of_project(run.project)) if is_encrypted(found) else None
     try:
         response = file_response(request, found, right, keys, name=plain_name(found.name))
     except CannotDecrypt as error:

@@ -11,7 +11,7 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.openapi import ANY_BYTES
 from runs.api.schemas import Body, RunOut
-from runs.ingest.report import Foreign, store_frames, watermarks
+from runs.ingest.report import store_frames, watermarks
 from runs.presenting.runs import single_document
 from runs.records.metrics.bulk import storable
 from runs.rights.access import Permission, get_run
@@ -97,7 +97,4 @@ def send_frames(request: HttpRequest, run_id: str) -> FramesOut:
     data = request.read(MAX_BODY_BYTES + 1)
     if len(data) > MAX_BODY_BYTES:
         raise HttpError(413, f"A request has at most {MAX_BODY_BYTES // 1024 // 1024} MB of frames.")
-    try:
-        return FramesOut(watermarks=store_frames(run, data))
-    except Foreign as error:
-        raise HttpError(409, str(error)) from error
+    return FramesOut(watermarks=store_frames(run, data))

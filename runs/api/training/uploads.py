@@ -10,15 +10,13 @@ from ninja.errors import HttpError
 from runs.api.auth import Resource
 from runs.api.node_auth import answer_with, described, read_sealed_body
 from runs.api.openapi import ANY_BYTES
-from runs.models import Node, Placement, Run
+from runs.models import Node, Placement
 from runs.records.files import outputs, uploads
 from runs.records.files.room import NoRoom
 from runs.records.files.uploads import NoTarget, NotBegun, UploadingNode
 from runs.rights.access import or_not_found
 from runs.rights.access.operations import NODE, operation
-from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.storage_keys import keyring_of_project
-from trainyard.at_rest.keyring import Keyring
 from trainyard.contract.base import to_builtins
 from trainyard.contract.calls import GainedFiles, UploadProgress, UploadRequest
 
@@ -113,13 +111,5 @@ def refusals(*, no_room: int = 507) -> Iterator[None]:
 
 def sender_of(placement: Placement) -> UploadingNode:
     number = Placement.objects.filter(attempt=placement.attempt_id).count()
-    keyring = keyring_for(placement.attempt.run)
+    keyring = keyring_of_project(placement.attempt.run.project)
     return UploadingNode(placement.attempt.run_id, placement.node_id, placement.node_rank, number, keyring)
-
-
-def keyring_for(run: Run) -> Keyring:
-    """Return the keys of the files of a run. Raises HttpError where the key service does not answer."""
-    try:
-        return keyring_of_project(run.project)
-    except KeyProblem as error:
-        raise HttpError(503, str(error)) from error

@@ -4,6 +4,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from runs.models import Attempt, Node, Placement, Project, Run, Secret, SecretUse, User
+from runs.rights.access.permissions import NotFound
 from runs.rights.access.roles import permissions_in
 from runs.rights.audit.facts import Act
 from runs.rights.audit.recording import OK, record
@@ -18,7 +19,7 @@ from trainyard.spec.sections.environment import environment_of, secret_reference
 from trainyard.spec.values.references import SecretReference, references_in
 
 
-class NotPlaced(Exception):
+class NotPlaced(NotFound):
     """The node has no part of such an attempt, or it is over."""
 
 

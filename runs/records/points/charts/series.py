@@ -61,9 +61,9 @@ class RowFigures(NamedTuple):
 class TooManyPoints(ValueError):
     """More points were asked for than one answer may have."""
 
-    def __init__(self, num_points: int) -> None:
-        super().__init__(f"{num_points} points")
-        self.num_points = num_points
+    def __init__(self, num_points: int, at_most: int) -> None:
+        words = f"These are up to {num_points:,} points, and one answer has at most {at_most:,}"
+        super().__init__(f"{words}: ask for fewer runs or names, or for fewer points of each.")
 
 
 def curves(
@@ -87,7 +87,7 @@ def curves(
         rows = _chosen(list(windows), names, labels or {})
         num_points = sum(min(row.count, points) for row in rows)
         if at_most is not None and num_points > at_most:
-            raise TooManyPoints(num_points)
+            raise TooManyPoints(num_points, at_most)
         spans = [spans_of(row, x, windows[row.run_id], attempts) for row in rows]
         drawn = draw(list(windows), [[span for span, _ in group] for group in spans], x, points)
     rows_by_span = {id(span): (row, flag) for row, group in zip(rows, spans, strict=True) for span, flag in group}
