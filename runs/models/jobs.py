@@ -113,8 +113,7 @@ def bundle_of(run: Run) -> str:
         return ""
     if "sha256" in code:
         return str(code["sha256"])
-    found = RunCode.objects.filter(run=run).values_list("sha256", flat=True).first()
-    return found or ""
+    return RunCode.objects.filter(run=run).values_list("sha256", flat=True).first() or ""
 
 
 class Experiment(Identified):

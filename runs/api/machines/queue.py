@@ -133,8 +133,7 @@ def limits(request: HttpRequest, project_id: str) -> LimitsOut:
 def set_limits(request: HttpRequest, project_id: str, body: LimitsIn) -> LimitsOut:
     """What is not named has no limit. What runs goes on. Example: `{"slots": 16, "guaranteed_slots": 8}`"""
     user = actor(request)
-    project = access.get_project(user, project_id)
-    return _limits(actions.set_limits(actor=user, project=project, **body.dict()))
+    return _limits(actions.set_limits(actor=user, project=access.get_project(user, project_id), **body.dict()))
 
 
 @router.get("/usage", response=UsageOut, summary="Slots that were used, by project, person, cluster or week")

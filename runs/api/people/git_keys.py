@@ -46,8 +46,7 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> GitKey:
     """For maintainers. One for the same place is replaced. Example: `{"kind": "token", "place": "github.com/team",
     "user": "git", "secret": "…"}`"""
-    project = get_project(request, project_id)
-    return actions.add_git_key(actor=actor(request), project=project, **body.dict())
+    return actions.add_git_key(actor=actor(request), project=get_project(request, project_id), **body.dict())
 
 
 @router.delete("/projects/{project_id}/git-keys/{key_id}", response={204: None})

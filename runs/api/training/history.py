@@ -135,8 +135,7 @@ def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[A
 def note(request: HttpRequest, run_id: str, body: NoteIn) -> Event:
     """An event `note` of the run, with the step in its `data`; charts mark it there. Example: `{"step": 400, "text":
     "new data from here on"}`"""
-    run = get_run(request, run_id)
-    return actions.note_step(actor=actor(request), run=run, step=body.step, text=body.text)
+    return actions.note_step(actor=actor(request), run=get_run(request, run_id), step=body.step, text=body.text)
 
 
 @router.get("/runs/{run_id}/alarms", response=AlarmsOut, summary="Values that broke a rule on a metric")

@@ -80,8 +80,7 @@ def show(request: HttpRequest, report_id: str) -> ReportOut:
 def change(request: HttpRequest, report_id: str, body: InBody[ReportChange]) -> ReportOut:
     """409 where `version` is not the newest: nothing is overwritten. Example: `{"title": "Warm-up", "body": "Less is
     more.", "version": 1}`"""
-    report = get_report(request, report_id)
-    return _whole(actions.change_report(actor=actor(request), report=report, **body.dict()))
+    return _whole(actions.change_report(actor=actor(request), report=get_report(request, report_id), **body.dict()))
 
 
 @router.delete("/reports/{report_id}", response={204: None}, summary="Delete a report with all its versions")
