@@ -11,7 +11,7 @@ from dashboard.pages.compare.baseline import Difference
 from dashboard.pages.compare.rows import Compared, CompareList, Metric, RunGroup
 from dashboard.pages.compare.specs import Fields
 from dashboard.pages.shared import drawn, numbers
-from dashboard.pages.shared.grid import Column, GridRow, Head, Sort, draw_rows, heads_of
+from dashboard.pages.shared.grid import Column, GridRow, Head, Sort, draw_group, draw_rest, draw_rows, heads_of
 from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.sweeps.columns import labels_of
 
@@ -44,10 +44,7 @@ def table(
         parts.append(draw_rows(columns, rows, place, verb="Show"))
         place += len(rows)
         if group.text and group.num_more:
-            parts.append(
-                f'<tr role="row" class="grid-rest" data-key="more-{escape(group.text)}" data-place="{place}"><td'
-                f' role="gridcell" colspan="{len(columns) + 2}">{group.num_more:,} more of this group</td></tr>'
-            )
+            parts.append(draw_rest(columns, group.text, place, f"{group.num_more:,} more of this group"))
             place += 1
     return Table(heads_of(columns, sorts, lambda sort: sort), mark_safe("".join(parts)), place)
 
@@ -71,7 +68,7 @@ def _row(row: Compared, columns: Sequence[Column], metric: Metric, own: Fields, 
         f' title="{name}">{name}</a>',
         "value": f"{note}{escape(numbers.metric(row.value, metric.name))}",
         "against": _against(row.against, is_base=row.is_base, is_whole=not listing.remark),
-        "status": f'<span title="{escape(row.run.reason_sentence)}">{drawn.status(row.badge)}</span>',
+        "status": drawn.titled(row.badge, row.run.reason_sentence),
     }
     cells = [drawn_of[one.name] if one.name in drawn_of else _setting(own.get(one.name, "")) for one in columns]
     return GridRow(row.run.pk, row.run.name, cells, row.colour, _actions(row, name), run=row.run.pk)
@@ -112,14 +109,4 @@ def _head(group: RunGroup, columns: Sequence[Column], metric: Metric, place: int
         "value": f'<span title="{group.words}">{escape(mean)}</span>',
         "against": _against(group.against, is_base=group.has_base, is_whole=True),
     }
-    cells = "".join(
-        f'<td role="gridcell" aria-colindex="{index}" class="{one.classes}" data-of="{escape(one.name)}">'
-        f"{drawn_of.get(one.name, '')}</td>"
-        for index, one in enumerate(columns, start=2)
-    )
-    return (
-        f'<tr role="row" class="grid-group" data-key="group-{text}" data-group="{text}" data-place="{place}"'
-        f' aria-rowindex="{place + 2}"><td role="gridcell" aria-colindex="1" class="check pinned">'
-        f'<i class="run-dot"></i></td>{cells}'
-        f'<td role="gridcell" aria-colindex="{len(columns) + 2}" class="actions-cell"></td></tr>'
-    )
+    return draw_group(columns, drawn_of, group.text, place, '<i class="run-dot"></i>', f'data-group="{text}"')

@@ -16,7 +16,7 @@ from dashboard.frontend.icons import icon
 from dashboard.pages.runs import cells
 from dashboard.pages.runs.address import Asked, Listed, opened_of, url_of
 from dashboard.pages.shared import numbers
-from dashboard.pages.shared.grid import Chosen, Column, Sort, draw_rows, write_columns
+from dashboard.pages.shared.grid import Chosen, Column, Sort, draw_group, draw_rest, draw_rows, write_columns
 from runs.finding import columns as finding
 from runs.finding.columns import Group, GroupFigure
 from runs.finding.fields import Cell
@@ -65,12 +65,8 @@ def draw_groups(
                 words = f"({asked['filter']}) and {text}" if asked["filter"] else text
                 url = url_of(asked, filter=words, group="", open="")
                 rest = f"{group.count - len(rows):,} more: show all"
-                span = len(shown.columns) + 2
-                parts.append(
-                    f'<tr role="row" class="grid-rest" data-key="rest-{escape(text)}" data-place="{place}"><td'
-                    f' role="gridcell" colspan="{span}"><a data-open tabindex="-1" href="{escape(url)}">{rest}</a>'
-                    "</td></tr>"
-                )
+                link = f'<a data-open tabindex="-1" href="{escape(url)}">{rest}</a>'
+                parts.append(draw_rest(shown.columns, text, place, link))
                 place += 1
     more = "more than " if len(found) > MOST_GROUPS else ""
     words = f"in {more}{len(groups):,} group{'' if len(groups) == 1 else 's'}"
@@ -116,24 +112,10 @@ def _line(columns: Sequence[Column], by: Sequence[str], group: Group, at: int, t
     values = zip(by, group.key, strict=True)
     label = " · ".join(f"{cells.kind_of(name).label} {_shown(name, cell)}" for name, cell in values)
     count = f"{group.count:,} run{'' if group.count == 1 else 's'}"
-    drawn = []
-    for index, column in enumerate(columns, start=2):
-        figure = group.figures.get(column.name)
-        text = _figure(column.name, figure) if figure and figure.count else ""
-        if column.name == "name":
-            text = f'<b>{escape(label)}</b> <span class="muted">{count}</span>'
-        named = f' data-label="{escape(column.label)}"' if text and column.name != "name" else ""
-        drawn.append(
-            f'<td role="gridcell" aria-colindex="{index}" class="{column.classes}" data-of="{escape(column.name)}"'
-            f"{named}>{text}</td>"
-        )
-    key = escape(fitting(by, group.key))
-    return (
-        f'<tr role="row" class="grid-group" data-key="group-{key}" data-place="{at}" aria-rowindex="{at + 2}"'
-        f' aria-level="1" aria-expanded="{str(is_open).lower()}" data-toggled="{escape(toggled)}"><td role="gridcell"'
-        f' aria-colindex="1" class="check pinned">{icon("chevron-right")}</td>{"".join(drawn)}<td role="gridcell"'
-        f' aria-colindex="{len(columns) + 2}" class="actions-cell"></td></tr>'
-    )
+    drawn = {name: _figure(name, figure) for name, figure in group.figures.items() if figure.count}
+    drawn["name"] = f'<b>{escape(label)}</b> <span class="muted">{count}</span>'
+    attributes = f'aria-level="1" aria-expanded="{str(is_open).lower()}" data-toggled="{escape(toggled)}"'
+    return draw_group(columns, drawn, fitting(by, group.key), at, icon("chevron-right"), attributes)
 
 
 def _shown(name: str, cell: Cell) -> str:

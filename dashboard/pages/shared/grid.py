@@ -153,6 +153,32 @@ def draw_rows(
     return mark_safe("\n".join(lines))
 
 
+def draw_group(
+    columns: Sequence[Column], cells: Mapping[str, str], text: str, place: int, first: str, attributes: str
+) -> str:
+    """Return the line above the rows of the group ``text``: the markup of ``cells`` by column, and ``first`` in the
+    place of the boxes."""
+    drawn = "".join(
+        f'<td role="gridcell" aria-colindex="{index}" class="{one.classes}" data-of="{escape(one.name)}"'
+        + (f' data-label="{escape(one.label)}">' if cells.get(one.name) and one.name != "name" else ">")
+        + f"{cells.get(one.name, '')}</td>"
+        for index, one in enumerate(columns, start=2)
+    )
+    return (
+        f'<tr role="row" class="grid-group" data-key="group-{escape(text)}" data-place="{place}"'
+        f' aria-rowindex="{place + 2}" {attributes}><td role="gridcell" aria-colindex="1" class="check pinned">{first}'
+        f'</td>{drawn}<td role="gridcell" aria-colindex="{len(columns) + 2}" class="actions-cell"></td></tr>'
+    )
+
+
+def draw_rest(columns: Sequence[Column], text: str, place: int, words: str) -> str:
+    """Return the line below the rows of a group of which not all are there."""
+    return (
+        f'<tr role="row" class="grid-rest" data-key="rest-{escape(text)}" data-place="{place}"><td role="gridcell"'
+        f' colspan="{len(columns) + 2}">{words}</td></tr>'
+    )
+
+
 def _box(row: GridRow, verb: str) -> str:
     edge = f'<i class="grid-edge series-{row.edge}"></i>' if row.edge else ""
     box = (
