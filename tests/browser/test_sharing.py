@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, Request, expect
 from tests.browser.conftest import Seat, new_context
 from tests.browser.test_pages import AXE
 from tests.browser.test_table import swept as swept  # a sweep of 40 trials
+from tests.dashboard.rules.world import SWEEP
 from tests.whole.runs import Yard
 
 PHONE = {"width": 390, "height": 844}
@@ -48,6 +49,18 @@ def test_a_guest_reads_what_the_dialog_shared_and_the_page_asks_for_nothing_more
     answer = guest.goto(url)
     assert answer is not None and answer.status == 410
     context.close()
+
+
+def test_a_sweep_that_goes_on_has_no_barrier_for_guests(browser: Browser, office: Yard) -> None:
+    sweep = office.http.post("/sweeps", json={**SWEEP, "name": "goes-on"}).json()["id"]
+    office.http.post(f"/sweeps/{sweep}/pause")
+    context = new_context(browser, viewport=PHONE)
+    guest = context.new_page()
+    guest.goto(office.http.post("/share", json={"object": f"sweep/{sweep}"}).json()["url"])
+    expect(guest.get_by_role("link", name="Show it anew every 30 seconds")).to_be_visible()
+    assert violations(guest) == []
+    context.close()
+    office.http.post(f"/sweeps/{sweep}/stop")
 
 
 @pytest.mark.extended

@@ -52,10 +52,11 @@ IMAGE, NO_IMAGE = re.compile(r"<img\b[^>]*>"), "<em>(an image that is seen after
 FETCHED = re.compile(r"@import[^;]*;|@font-face\s*\{[^}]*\}")  # what a stylesheet would ask a server for
 
 
-def draw(user: User, thing: Shared, *, refreshes: bool = False) -> str:
-    """Return the page, with the runs in the colours of that person. ``refreshes``: while the thing goes on."""
+def draw(user: User, thing: Shared, *, refreshes: bool | None = None) -> str:
+    """Return the page, with the runs in the colours of that person. ``refreshes``: while the thing goes on, as the guest
+    asked for; None: nobody can ask."""
     is_live = any(run.is_live for run in thing.runs) or (thing.sweep is not None and thing.sweep.ended_at is None)
-    context = {"thing": thing, "is_live": is_live, "refreshes": refreshes and is_live, "now": timezone.now()}
+    context = {"thing": thing, "is_live": is_live, "refreshes": refreshes if is_live else None, "now": timezone.now()}
     context |= {"css": styles(), "title": thing.title, **DRAWINGS[thing.kind](user, thing)}
     return render_to_string(f"sharing/{thing.kind}.html", context)
 
@@ -170,8 +171,9 @@ def shared(request: HttpRequest, secret: str) -> HttpResponse:
     """Show a guest what the link is about. A page that refreshes itself is opened once."""
     request.path = request.path_info = "/shared/"  # for logs, which have no secret
     try:
-        is_counted = request.method == "GET" and "again" not in request.GET
-        return HttpResponse(draw(*open_link(secret, is_counted=is_counted), refreshes=True), headers=HEADERS)
+        is_again = "again" in request.GET
+        found = open_link(secret, is_counted=request.method == "GET" and not is_again)
+        return HttpResponse(draw(*found, refreshes=is_again), headers=HEADERS)
     except Closed as error:
         return _closed(410, str(error))
     except NotFound as error:
