@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString, mark_safe
 # Names that are Tabler's too; and ours -> Tabler's. A page that needs another adds it: a wrong name fails at once.
 SHARED = ("archive", "arrow-down", "arrow-left", "arrow-right", "arrow-up", "bell", "check", "chevron-down",
           "chevron-left", "chevron-right", "copy", "download", "eye", "eye-off", "file", "filter", "help", "home",
-          "key", "lock", "link", "notes", "pin", "search", "table", "upload", "zoom-out")  # fmt: skip
+          "key", "lock", "link", "notes", "pin", "search", "table", "upload", "zoom-out", "bell-off")  # fmt: skip
 ICONS = {
     "add": "plus",
     "admin": "shield-cog",

@@ -28,7 +28,14 @@ from runs.actions.nodes import (
     set_slots,
     undecided,
 )
-from runs.actions.notices import do_notice_rule, notice_rules, read_notices, save_notice_rule, visible_notices
+from runs.actions.notices import (
+    do_notice_rule,
+    follow_run,
+    notice_rules,
+    read_notices,
+    save_notice_rule,
+    visible_notices,
+)
 from runs.actions.people.groups import (
     create_group,
     custom_role_of,

@@ -6,13 +6,14 @@ from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from runs.models import Notice, NoticeRule, Project, User
+from runs.models import Following, Notice, NoticeRule, Project, Run, User
 from runs.models.notices import NUMBERS, NoticeKind, Where
 from runs.notices.destinations import checked
 from runs.notices.making import make_bells
-from runs.rights.access import NotFound, Permission, require, visible_clusters, visible_projects
+from runs.rights.access import NotFound, Permission, require, require_account, visible_clusters, visible_projects
 from runs.rights.secrets.sealed import notice_place, seal_text
 from runs.values.ids import new_id
+from runs.values.refused import Refused
 
 MOST_RULES, MOST = 20, 100_000
 
@@ -29,6 +30,20 @@ def read_notices(*, actor: User, notice_id: str = "") -> int:
     """Mark the notice as read, or all; return how many were not."""
     unread = visible_notices(actor).filter(state="unread")
     return (unread.filter(pk=notice_id) if notice_id.isdecimal() else unread).update(state="read")
+
+
+def follow_run(*, actor: User, run: Run, is_muted: bool | None = False) -> Run:
+    """Have the person get all notices of the run at each of their places; muted: none; None: by their rules."""
+    require(actor, run.project, Permission.RUNS_READ)
+    require_account(actor, Permission.ACCOUNT_MANAGE)
+    if actor.is_service:
+        raise Refused("no-bell", "A service account gets no notices, so it neither follows nor mutes a run.")
+    if is_muted is None:
+        run.followings.filter(user=actor).delete()
+    else:
+        make_bells([actor.pk])
+        Following.objects.update_or_create(user=actor, run=run, defaults={"is_muted": is_muted})
+    return run
 
 
 def notice_rules(*, actor: User, project: Project | None) -> QuerySet[NoticeRule]:
@@ -61,7 +76,10 @@ def save_notice_rule(
         raise ValidationError({"destination": error.messages}) from None
     rule = rules.get(where=where) if is_bell else NoticeRule(where=where, project=project)
     rule.owner = actor if project is None else None
-    rule.kinds, rule.only_mine = {kind: int(text) for kind, text in numbers.items()}, bool(only_mine)
+    rule.kinds, rule.only_mine = (
+        {kind: int(text) for kind, text in numbers.items()},
+        bool(only_mine) and project is None,
+    )
     rule.locked, rule.shown = seal_text(notice_place(rule.pk), text) if text else "", shown
     rule.save()
     return text.partition("\n")[2] if where == Where.WEBHOOK else ""

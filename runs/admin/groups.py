@@ -116,6 +116,7 @@ MACHINERY = _group(
     (models.ReportVersion, "Versions of reports", "each as somebody saved it"),
     (models.ReportComment, "Comments on reports", "what people wrote below them"),
     (models.NoticeRule, "Rules of notices", "who gets which notices, and where"),
+    (models.Following, "Followed runs", "of which run who gets all notices, or none"),
     (models.Notice, "Notices", "what was notified, and what came of sending it"),
     (models.NewEvent, "New events", "those of which notices are still to be made"),
     (models.SavedView, "Saved views", "tables as people left them, under names"),

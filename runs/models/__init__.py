@@ -6,7 +6,7 @@ from runs.models.clusters import Cluster, JoinToken, Node, Preflight
 from runs.models.data import Dataset
 from runs.models.identity import BrowserSession, Identity, ProvidedGroup, ProviderSession, ProvisioningToken
 from runs.models.jobs import CodeBundle, Experiment, GitKey, Job, RunCode, bundle_of
-from runs.models.notices import NewEvent, Notice, NoticeRule
+from runs.models.notices import Following, NewEvent, Notice, NoticeRule
 from runs.models.people import (
     ClusterRole,
     CustomRole,

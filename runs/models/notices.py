@@ -99,6 +99,20 @@ class NoticeRule(models.Model):
         return f"{Where(self.where).label} of {self.owner or self.project}"
 
 
+class Following(models.Model):
+    """A person's word about one run, which goes before their rules: everything of it, or nothing."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="followings")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="followings")
+    is_muted = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("user", "run"), name="one_word_per_run"),)
+
+    def __str__(self) -> str:
+        return f"{self.user} {'mutes' if self.is_muted else 'follows'} {self.run_id}"
+
+
 class Notice(models.Model):
     """One message for one cause, by one rule. Those of a rule are sent in the order of their keys."""
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import F
 
-from runs.models import Event, NewEvent, Node, Notice, NoticeRule, Preflight, Project, Run, Sweep, User
+from runs.models import Event, Following, NewEvent, Node, Notice, NoticeRule, Preflight, Project, Run, Sweep, User
 from runs.models.indexes import one_of
-from runs.models.notices import ALERT_LEVELS, OF_BELLS, K, Where, kind_of
+from runs.models.notices import ALERT_LEVELS, NUMBERS, OF_BELLS, K, Where, kind_of
 from runs.privacy.retention import usage_of
 from runs.rights.access import visible_clusters, visible_projects
 from runs.serving import broadcast
@@ -84,9 +84,12 @@ def _spread(signals: Sequence[Signal], now: datetime, *, counts: bool) -> None:
     rules, may = list(NoticeRule.objects.select_related("owner", "project")), cache(may_get)
     causes = {one.fields["cause"] for one in signals}
     known = set(Notice.objects.filter(cause__in=causes).values_list("rule_id", "cause"))
+    of_runs = Following.objects.filter(run__in={one.fields["run_id"] for one in signals if "run_id" in one.fields})
+    is_muted = {(user, run): muted for user, run, muted in of_runs.values_list("user_id", "run_id", "is_muted")}
     made: dict[tuple[str, str], Notice] = {}
     for one in signals:
-        for rule in (rule for rule in rules if _wants(rule, one)):
+        run = one.fields.get("run_id")
+        for rule in (rule for rule in rules if _wants(rule, one, is_muted.get((rule.owner_id, run)))):
             key = rule.pk, one.fields["cause"]
             if key in made:
                 made[key].count += counts
@@ -100,8 +103,11 @@ def _spread(signals: Sequence[Signal], now: datetime, *, counts: bool) -> None:
         transaction.on_commit(lambda: broadcast.notices_changed({one.run_id for one in made.values() if one.run_id}))
 
 
-def _wants(rule: NoticeRule, one: Signal) -> bool:
+def _wants(rule: NoticeRule, one: Signal, is_muted: bool | None) -> bool:
+    """Return whether the rule is for the signal. ``is_muted``: its owner follows the run (False) or mutes it (True)."""
     kind, since = one.fields["cause"].partition("/")[0], one.fields["since"]
+    if is_muted is not None:
+        return not is_muted and (kind != K.WAITS or one.number >= NUMBERS[K.WAITS])
     is_theirs = not rule.only_mine or one.by is None or one.by == rule.owner_id
     is_new = kind in (K.WAITS, K.NODE) or since >= rule.created_at or "run_id" in one.fields
     return kind in rule.kinds and one.number >= rule.kinds[kind] and is_theirs and is_new
@@ -151,10 +157,12 @@ def _limits(now: datetime) -> Iterator[Signal]:
 
 
 def _waits(now: datetime) -> Iterator[Signal]:
-    least = min((rule.kinds[K.WAITS] for rule in NoticeRule.objects.filter(kinds__has_key=K.WAITS)), default=None)
+    numbers = [rule.kinds[K.WAITS] for rule in NoticeRule.objects.filter(kinds__has_key=K.WAITS)]
     queued = Run.objects.filter(one_of("status", [Status.QUEUED]), ended_at=None, local_id=None)
     shown = queued.select_related("project").only("project__name", "name", "created_by", "fence", *WAITING)
-    for run in () if least is None else shown.filter(created_at__lte=now - timedelta(minutes=least)):
+    if Following.objects.filter(is_muted=False, run__in=queued).exists():
+        numbers.append(NUMBERS[K.WAITS])
+    for run in shown.filter(created_at__lte=now - timedelta(minutes=min(numbers))) if numbers else ():
         number = int((now - run.created_at).total_seconds() // 60)
         yield _of_run(run, f"waits/{run.pk}/{run.fence}", run.reason_sentence, run.created_at, number)
 

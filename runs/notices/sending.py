@@ -15,7 +15,7 @@ from django.db import close_old_connections, connections
 from django.db.models import Min
 from django.utils import timezone
 
-from runs.models import Notice
+from runs.models import Following, Notice
 from runs.notices.destinations import NotTaken, send
 from runs.notices.making import make_of_events, make_of_states, may_get
 from runs.rights.secrets.key_stores import KeyProblem
@@ -55,6 +55,8 @@ def _send(head: Notice, now: datetime) -> dict[str, Any]:
     project_id = head.run.project_id if head.run is not None else head.project_id
     if (project_id or head.cluster_id) and not may_get(head.rule, project_id, head.cluster_id):
         return {"state": "failed", "problem": "Its reader may not see any more what it is about."}
+    if Following.objects.filter(user=head.rule.owner_id, run=head.run_id, is_muted=True).exists():
+        return {"state": "failed", "problem": "Its reader has muted the run."}
     try:
         send(head, now)
     except (NotTaken, KeyProblem) as error:

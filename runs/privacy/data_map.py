@@ -41,6 +41,7 @@ HOLDINGS = (
     Holding("runs.Workspace", "user", "how they look at charts", D),
     Holding("runs.SavedView", "owner", "saved views of tables", D),
     Holding("runs.NoticeRule", "owner", "what they are notified of, and where", D, ("locked",), ("shown",)),
+    Holding("runs.Following", "user", "runs that they follow or mute", D),
     Holding("runs.Token", "user", "API tokens: names, scopes, last use and its address", D, ("digest",),
             ("last_address",)),
     Holding("runs.SignInLink", "user", "one-time sign-in links: when they were made and used", D, ("digest",)),

@@ -191,6 +191,7 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, object]:
         "may_act": can(request.user, run.project, Permission.RUNS_LAUNCH),
         "may_share": can(request.user, run.project, Permission.RUNS_SHARE),
         "is_live": run.is_live,
+        "following": run.followings.filter(user=person(request)).first(),
         "trial": trial_of_run(run.pk),
     }
 

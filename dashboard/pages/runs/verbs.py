@@ -20,6 +20,9 @@ VERBS = {
     "again": Verb(actions.clone_run, "Launched {name} again, as a new run.", leads_to="result"),
     "archive": Verb(actions.archive_run, "Archived {name}.", undo="unarchive"),
     "unarchive": Verb(actions.unarchive_run, "Brought {name} back.", undo="archive"),
+    "follow": Verb(actions.follow_run, "You get all notices of {name}.", undo="unfollow"),
+    "mute": Verb(partial(actions.follow_run, is_muted=True), "You get no notices of {name}.", undo="unfollow"),
+    "unfollow": Verb(partial(actions.follow_run, is_muted=None), "Your rules say what you get of {name}."),
     "give-up": Verb(actions.give_up_run, "Gave up on {name}."),
     "upload-leftovers": Verb(
         partial(actions.decide_leftovers, word="upload"), "The files of {name} that were left on nodes are sent."

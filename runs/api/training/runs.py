@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest
@@ -159,6 +160,9 @@ VERBS = {
     ),
     "archive": Verb(actions.archive_run, Permission.RUNS_ANNOTATE, words="Hide an ended run from the lists."),
     "unarchive": Verb(actions.unarchive_run, Permission.RUNS_ANNOTATE),
+    "follow": Verb(actions.follow_run, Permission.RUNS_READ, "Get all kinds of notices of it, at each place of yours"),
+    "mute": Verb(partial(actions.follow_run, is_muted=True), Permission.RUNS_READ, "Get no notices of it"),
+    "unfollow": Verb(partial(actions.follow_run, is_muted=None), Permission.RUNS_READ, "Get what your rules say of it"),
     "give-up": Verb(
         actions.give_up_run,
         Permission.RUNS_STOP,

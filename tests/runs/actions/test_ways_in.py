@@ -37,6 +37,7 @@ LETS_NOBODY_IN = {
     "runs.Membership.user",
     "runs.Workspace.user",
     "runs.SavedView.owner",
+    "runs.Following.user",
     "runs.Invitation.accepted_by",
     "runs.IdempotencyKey.user",  # answers for who is in already
     "runs.PersonalExport.user",

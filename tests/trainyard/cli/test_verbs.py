@@ -66,6 +66,18 @@ def test_an_archived_run_comes_back_and_a_lost_one_is_given_up(
     assert ended.code == 1 and ended.err.endswith(".\n")
 
 
+def test_a_run_is_followed_muted_and_left_to_the_rules(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
+    run = make_run()
+    for verb, muted, words in (
+        ("follow", [False], "get all notices"),
+        ("mute", [True], "get no notices"),
+        ("unfollow", [], "count"),
+    ):
+        done = trainyard(verb, run.pk)
+        assert done.code == 0 and words in done.err and run.name in done.err
+        assert list(run.followings.values_list("is_muted", flat=True)) == muted
+
+
 def test_a_place_in_the_queue_a_note_at_a_step_and_what_happened(
     trainyard: Trainyard, make_run: Callable[..., Run]
 ) -> None:

@@ -84,6 +84,23 @@ def test_owners_of_a_project_alone_see_and_make_its_rules(cast: Cast) -> None:
     assert "team@example.org" in text(signed_in(cast.owner), path)
 
 
+def test_whoever_sees_a_run_follows_or_mutes_it_from_its_page_and_over_rest(cast: Cast) -> None:
+    run, viewer, outsider = make_run(cast), signed_in(cast.viewer), signed_in(cast.outsider)
+    act, rest = (f"/runs/{run.pk}/do/{{}}/", f"/api/v1/runs/{run.pk}/{{}}")
+    page = text(viewer, f"/runs/{run.pk}/")
+    assert act.format("follow") in page and act.format("mute") in page and act.format("unfollow") not in page
+    assert viewer.post(act.format("follow")).status_code == 302
+    page = text(viewer, f"/runs/{run.pk}/?fragment=header")
+    assert "you <b>follow</b> it" in page and act.format("follow") not in page and act.format("unfollow") in page
+    assert "you <b>" not in text(signed_in(cast.mate), f"/runs/{run.pk}/?fragment=header")
+    assert viewer.post(rest.format("mute")).status_code == 200
+    assert "you <b>mute</b> it" in text(viewer, f"/runs/{run.pk}/?fragment=header")
+    assert viewer.post(rest.format("unfollow")).status_code == 200 and not run.followings.exists()
+    for path in (act.format("follow"), rest.format("follow"), rest.format("mute"), rest.format("unfollow")):
+        assert outsider.post(path).status_code == 404 and Client().post(path).status_code in (302, 401)
+    assert not run.followings.exists()
+
+
 def test_rest_reads_the_bell_and_sends_a_test(cast: Cast) -> None:
     mate = signed_in(cast.mate)
     mate.get("/account/notices/")

@@ -1,0 +1,17 @@
+"""Runs that people follow or mute."""
+
+from django.conf import settings
+from django.db import migrations, models
+from django.db.models import CASCADE
+
+
+class Migration(migrations.Migration):
+    dependencies = (("runs", "0076_notices"),)
+    operations = (
+        migrations.CreateModel(name="Following", fields=[
+            ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+            ("is_muted", models.BooleanField(default=False)),
+            ("run", models.ForeignKey(on_delete=CASCADE, related_name="followings", to="runs.run")),
+            ("user", models.ForeignKey(on_delete=CASCADE, related_name="followings", to=settings.AUTH_USER_MODEL))],
+            options={"constraints": (models.UniqueConstraint(fields=("user", "run"), name="one_word_per_run"),)}),
+    )  # fmt: skip
