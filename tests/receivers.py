@@ -27,9 +27,31 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/hook/s3cret"
 
 
+def answer_of_pagerduty(event: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Answer as https://developer.pagerduty.com/docs/events-api-v2/trigger-events/ says: a routing key of zeros is
+    nobody's."""
+    problems = []
+    if len(event.get("routing_key", "")) != 32:
+        problems.append("Length of 'routing_key' is incorrect (should be 32 characters)")
+    elif set(event["routing_key"]) == {"0"}:
+        problems.append("Invalid routing key")
+    if event.get("event_action") == "trigger":
+        payload = event.get("payload", {})
+        problems += [f"'payload.{name}' is missing or blank" for name in ("summary", "source") if not payload.get(name)]
+        if payload.get("severity") not in ("critical", "error", "warning", "info"):
+            problems.append("'payload.severity' is invalid (must be one of critical, warning, error, info)")
+        if len(payload.get("summary", "")) > 1024:
+            problems.append("'payload.summary' is too long (maximum is 1024 characters)")
+    elif event.get("event_action") not in ("acknowledge", "resolve") or not event.get("dedup_key"):
+        problems.append("'event_action' is invalid, or 'dedup_key' is missing")
+    if problems:
+        return 400, {"status": "invalid event", "message": "Event object is invalid", "errors": problems}
+    return 202, {"status": "success", "message": "Event processed", "dedup_key": event.get("dedup_key", "made")}
+
+
 @contextmanager
-def web_receiver(location: str = "") -> Iterator[Receiver]:
-    """Run one; ``location`` is where its redirects lead."""
+def web_receiver(location: str = "", *, is_pagerduty: bool = False) -> Iterator[Receiver]:
+    """Run one; ``location`` is where its redirects lead. ``is_pagerduty``: it answers as the Events API v2 does."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -38,13 +60,18 @@ def web_receiver(location: str = "") -> Iterator[Receiver]:
             code = receiver.codes.pop(0) if receiver.codes else 200
             receiver.raw.append(body)
             receiver.headers.append({name.lower(): value for name, value in self.headers.items()})
-            if code == 200:
+            answer = b""
+            if is_pagerduty and code == 200:
+                code, document = answer_of_pagerduty(json.loads(body))
+                answer = json.dumps(document).encode()
+            if code in (200, 202):
                 receiver.bodies.append(json.loads(body))
             self.send_response(code)
             if location:
                 self.send_header("Location", location)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
+            self.wfile.write(answer)
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from runs.models import Following, Notice, NoticeRule, Project, Run, User
-from runs.models.notices import NUMBERS, NoticeKind, Where
+from runs.models.notices import INFO, NUMBERS, NoticeKind, Where
 from runs.notices.destinations import checked
 from runs.notices.making import make_bells
 from runs.rights.access import NotFound, Permission, require, require_account, visible_clusters, visible_projects
@@ -97,7 +97,12 @@ def do_notice_rule(*, actor: User, rule_id: str, verb: str) -> str:
     if verb == "again":
         num = rule.notices.filter(state="failed").update(state="waiting", tries=0, next_at=now)
         return f"{num} of its notices are sent again."
-    about = {"what": "This is a test: notices of this rule get here.", "place": "Trainyard", "path": "/notices/"}
+    about = {
+        "what": "This is a test: notices of this rule get here.",
+        "place": "Trainyard",
+        "path": "/notices/",
+        "level": INFO,
+    }
     state = "unread" if rule.where == Where.PAGE else "waiting"
     rule.notices.create(cause=f"test/{new_id()}", since=now, state=state, **about)
     return "A test is on its way."

@@ -23,6 +23,7 @@ class Where(TextChoices):
     SLACK = "slack", "Slack"
     TEAMS = "teams", "Microsoft Teams"
     DISCORD = "discord", "Discord"
+    PAGERDUTY = "pagerduty", "PagerDuty"
 
 
 class NoticeKind(TextChoices):
@@ -50,7 +51,14 @@ OF_RUNS = (K.FAILED, K.LOST, K.RESTARTS, K.STALLED, K.IDLE, K.METRIC, K.LOG, K.A
 OF_BELLS = {kind: NUMBERS.get(kind, 0) for kind in OF_RUNS}  # at first
 OF_EVENTS = {"restarting": K.RESTARTS, "hang-found": K.STALLED, "straggler": K.STRAGGLER, "idle": K.IDLE,
              "metric-alarm": K.METRIC, "alert": K.ALERT}  # fmt: skip
-ALERT_LEVELS = {"info": 1, "warn": 2, "warning": 2, "error": 3}
+ENDS = {K.STALLED: "hang-over", K.IDLE: "idle-over"}  # codes of the events that end what a notice is of
+OVER = "over/"  # a cause that begins so is the end of the rest of it
+INFO, WARNING, ERROR = 1, 2, 3  # levels
+ALERT_LEVELS = {"info": INFO, "warn": WARNING, "warning": WARNING, "error": ERROR}
+LEVELS = {
+    **dict.fromkeys((K.FAILED, K.LOST, K.STALLED, K.NODE, K.DISK), ERROR),
+    **dict.fromkeys((K.WAITS, K.DONE, K.SWEEP), INFO),
+}  # of an alert its own; others are warnings
 
 
 class NewEvent(models.Model):
@@ -64,7 +72,7 @@ class NewEvent(models.Model):
 
 @receiver(post_save, sender=Event, dispatch_uid="new-event")
 def keep_new(instance: Event, created: bool, **_: Any) -> None:
-    if created and kind_of(instance):
+    if created and (kind_of(instance) or instance.code in ENDS.values()):
         NewEvent.objects.create(event=instance)
 
 
@@ -125,6 +133,7 @@ class Notice(models.Model):
     place = models.CharField(max_length=300)
     since = models.DateTimeField()
     path = models.CharField(max_length=200)  # of the page to open
+    level = models.PositiveSmallIntegerField(default=WARNING, db_default=WARNING)
     count = models.PositiveIntegerField(default=1)  # how often it came, or how many runs it is about
     state = models.CharField(max_length=8, default="waiting")  # or sent, failed; on the page unread, read
     tries = models.PositiveIntegerField(default=0)

@@ -7,6 +7,7 @@ connected to, and it is that address that is connected to, whatever the name mea
 import hashlib
 import hmac
 import ipaddress
+import re
 import secrets
 import smtplib
 import socket
@@ -22,7 +23,7 @@ from django.core.mail import EmailMessage
 from django.core.validators import validate_email
 
 from runs.models import Notice
-from runs.models.notices import Where
+from runs.models.notices import OVER, Where
 from runs.presenting.stamps import stamp
 from runs.rights.secrets.sealed import notice_place, open_text
 from trainyard.contract.base import JsonObject, encode
@@ -32,6 +33,8 @@ from trainyard.rest.http_clients import direct_client
 
 TIMEOUT_S, WHOLE_S = 10.0, 30.0  # of one read or write, and of all of an answer's head, which may drip
 AGAIN_LATER = (408, 425, 429)
+PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"  # of its United States; another is typed before the key
+SEVERITIES = ("info", "info", "warning", "error")  # by level
 CARD = "application/vnd.microsoft.card.adaptive"
 CHATS: dict[str, Callable[[str], JsonObject]] = {  # the body that each service takes
     Where.SLACK: lambda text: {"text": escape(text, quote=False)},
@@ -56,8 +59,15 @@ def checked(where: str, text: str, *, is_person: bool) -> tuple[str, str]:
     if where == Where.EMAIL:
         validate_email(text)
         return text, text
+    key = secrets.token_urlsafe(32)
+    if where == Where.PAGERDUTY:
+        url, _, key = text.rpartition(" ")
+        text = url.strip() or PAGERDUTY
+        if not re.fullmatch(r"\w{32}", key, re.ASCII):
+            words = f"It must be a routing key of 32 characters, after a URL and a space where that is not {PAGERDUTY}."
+            raise ValidationError(words)
     try:
-        return f"{text}\n{secrets.token_urlsafe(32)}", _pinned(text)[0].host
+        return f"{text}\n{key}", _pinned(text)[0].host
     except NotTaken as error:
         raise ValidationError(str(error)) from None
 
@@ -74,7 +84,21 @@ def document_of(notice: Notice) -> JsonObject:
     return {
         "id": notice.pk, "kind": notice.kind, "what": notice.what, "where": notice.place, "count": notice.count,
         "since": stamp(notice.since), "url": settings.PUBLIC_URL + notice.path, "run": notice.run_id,
+        "level": SEVERITIES[notice.level],
     }  # fmt: skip
+
+
+def page_of(notice: Notice, routing_key: str) -> JsonObject:
+    """Return the event of PagerDuty's Events API v2: those of one cause, and its end, have one ``dedup_key``."""
+    cause = notice.cause.removeprefix(OVER)
+    event = {"routing_key": routing_key, "dedup_key": hashlib.sha256(cause.encode()).hexdigest()}
+    if cause != notice.cause:
+        return {**event, "event_action": "resolve"}
+    about = {"summary": visible(f"{notice.place}: {notice.what}")[:1024], "source": settings.PUBLIC_URL,
+             "severity": SEVERITIES[notice.level], "timestamp": stamp(notice.since), "class": notice.kind,
+             "custom_details": document_of(notice)}  # fmt: skip
+    client = {"client": "Trainyard", "client_url": settings.PUBLIC_URL + notice.path}
+    return {**event, "event_action": "trigger", "payload": about, **client}
 
 
 def send(notice: Notice, now: datetime) -> None:
@@ -84,6 +108,8 @@ def send(notice: Notice, now: datetime) -> None:
     if rule.where == Where.EMAIL:
         return _mail(notice, text)
     url, _, key = text.partition("\n")
+    if rule.where == Where.PAGERDUTY:
+        return _post(url, encode(page_of(notice, key)), {})
     body = encode(CHATS[rule.where](text_of(notice)) if rule.where in CHATS else document_of(notice))
     moment = f"{now.timestamp():.0f}"
     signature = hmac.new(key.encode(), f"{moment}.{body}".encode(), hashlib.sha256).hexdigest()

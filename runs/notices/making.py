@@ -14,7 +14,7 @@ from django.db.models import F
 
 from runs.models import Event, Following, NewEvent, Node, Notice, NoticeRule, Preflight, Project, Run, Sweep, User
 from runs.models.indexes import one_of
-from runs.models.notices import ALERT_LEVELS, NUMBERS, OF_BELLS, K, Where, kind_of
+from runs.models.notices import ALERT_LEVELS, ENDS, LEVELS, NUMBERS, OF_BELLS, OVER, WARNING, K, Where, kind_of
 from runs.privacy.retention import usage_of
 from runs.rights.access import visible_clusters, visible_projects
 from runs.serving import broadcast
@@ -32,11 +32,13 @@ GATHER = timedelta(seconds=1)  # runs of one lost node are in one message
 
 
 class Signal(NamedTuple):
-    """Something that happened: the fields of its notices. ``by``: who launched it; ``number``: see NUMBERS."""
+    """Something that happened, or that is over: the fields of its notices. ``by``: who launched it; ``number``: see
+    NUMBERS."""
 
     fields: dict[str, Any]
     by: int | None = None
     number: int = 0
+    is_over: bool = False
 
 
 def may_get(rule: NoticeRule, project_id: str | None, cluster_id: str | None) -> bool:
@@ -88,13 +90,20 @@ def _spread(signals: Sequence[Signal], now: datetime, *, counts: bool) -> None:
     is_muted = {(user, run): muted for user, run, muted in of_runs.values_list("user_id", "run_id", "is_muted")}
     made: dict[tuple[str, str], Notice] = {}
     for one in signals:
-        run = one.fields.get("run_id")
+        cause, run = one.fields["cause"], one.fields.get("run_id")
+        kind = cause.partition("/")[0]
+        one.fields["level"] = one.number if kind == K.ALERT else LEVELS.get(kind, WARNING)
+        if one.is_over:  # those who page people are asked to do so no more
+            begun = known | made.keys()
+            for rule in (rule for rule in rules if rule.where == Where.PAGERDUTY and (rule.pk, cause) in begun):
+                made[rule.pk, OVER + cause] = Notice(rule=rule, **{"next_at": now, **one.fields, "cause": OVER + cause})
+            continue
         for rule in (rule for rule in rules if _wants(rule, one, is_muted.get((rule.owner_id, run)))):
-            key = rule.pk, one.fields["cause"]
+            key = rule.pk, cause
             if key in made:
                 made[key].count += counts
             elif key in known and counts:
-                Notice.objects.filter(rule=rule, cause=key[1]).update(count=F("count") + 1)
+                Notice.objects.filter(rule=rule, cause=cause).update(count=F("count") + 1)
             elif key not in known and may(rule, one.fields.get("project_id"), one.fields.get("cluster_id")):
                 state = "unread" if rule.where == Where.PAGE else "waiting"
                 made[key] = Notice(rule=rule, state=state, **{"next_at": now, **one.fields})
@@ -115,11 +124,14 @@ def _wants(rule: NoticeRule, one: Signal, is_muted: bool | None) -> bool:
 
 def _of_event(event: Event, now: datetime) -> Signal:
     """Return what the event is a notice of. Runs whose node is out of contact have one cause."""
-    kind, run, number, fields = kind_of(event), event.run, 0, {}
+    ended = next((kind for kind, code in ENDS.items() if code == event.code), None)
+    kind, run, number, fields = ended or kind_of(event), event.run, 0, {}
     label = event.data.get("metric") or event.data.get("label") or ""
     cause = f"{kind}/{run.pk}/{event.attempt_id or ('' if kind == K.ALERT else event.pk)}/{label}"
     nodes = Node.objects.filter(placements__attempt=event.attempt_id) if event.attempt_id else ()
     away = next((node for node in nodes if node.seen_at and not node.is_in_contact(now)), None)
+    if kind in ENDS:  # each time anew
+        cause += str(run.events.filter(code=ENDS[kind], attempt=event.attempt_id, pk__lt=event.pk).count() or "")
     if kind == K.RESTARTS:
         number = run.events.filter(code=event.code, at__gt=event.at - HOUR, at__lte=event.at).count()
         cause = f"{kind}/{run.pk}/{event.at:%Y-%m-%dT%H}"
@@ -128,7 +140,8 @@ def _of_event(event: Event, now: datetime) -> Signal:
     elif kind in OF_NODES and away is not None:
         cause, fields = f"{kind}/{run.project_id}/{away.pk}/{away.seen_at}", {"next_at": now + GATHER}
     place = f" on {away.name}" if away else ""
-    return _of_run(run, cause, event.sentence, event.at, number, place=place, **fields)
+    found = _of_run(run, cause, event.sentence, event.at, number, place=place, **fields)
+    return found._replace(is_over=ended is not None)
 
 
 def _of_run(

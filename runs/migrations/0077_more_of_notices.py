@@ -1,4 +1,4 @@
-"""Runs that people follow or mute."""
+"""Runs that people follow or mute, and how urgent a notice is."""
 
 from django.conf import settings
 from django.db import migrations, models
@@ -14,4 +14,5 @@ class Migration(migrations.Migration):
             ("run", models.ForeignKey(on_delete=CASCADE, related_name="followings", to="runs.run")),
             ("user", models.ForeignKey(on_delete=CASCADE, related_name="followings", to=settings.AUTH_USER_MODEL))],
             options={"constraints": (models.UniqueConstraint(fields=("user", "run"), name="one_word_per_run"),)}),
+        migrations.AddField("notice", "level", models.PositiveSmallIntegerField(default=2, db_default=2)),
     )  # fmt: skip
