@@ -31,6 +31,7 @@ from runs.actions.nodes import (
 from runs.actions.notices import (
     do_notice_rule,
     follow_run,
+    get_notice_rule,
     notice_rules,
     read_notices,
     save_notice_rule,

@@ -1,6 +1,7 @@
 """Rules of notices, by whoever they are of, and one's own notices."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
@@ -55,41 +56,49 @@ def notice_rules(*, actor: User, project: Project | None) -> QuerySet[NoticeRule
     return actor.notice_rules.all()
 
 
+def get_notice_rule(*, actor: User, rule_id: str) -> NoticeRule:
+    """Return the rule, of the person or of a project that they own. Raises NotFound and Forbidden."""
+    rule = NoticeRule.objects.filter(pk=rule_id).select_related("project").first()
+    if rule is None or not notice_rules(actor=actor, project=rule.project).filter(pk=rule_id).exists():
+        raise NotFound(f"There is no rule {rule_id!r} of yours.")
+    return rule
+
+
 def save_notice_rule(
-    *, actor: User, project: Project | None, where: str, kinds: Mapping[str, str], only_mine: str, destination: str
-) -> str:
-    """Make a rule, or change what the person's bell rings for. Return the key by which a webhook is signed, which is
-    shown this once. Raises ValidationError."""
+    *, actor: User, project: Project | None, where: str, kinds: Mapping[Any, object], only_mine: bool,
+    destination: str | None, rule: NoticeRule | None = None,
+) -> NoticeRule:  # fmt: skip
+    """Make a rule, or change this one, or what the person's bell rings for. ``destination`` None: it stays. Raises
+    ValidationError."""
     rules = notice_rules(actor=actor, project=project)
-    numbers = {kind: str(kinds[kind] or NUMBERS.get(NoticeKind(kind), 0)) for kind in kinds if kind in NoticeKind}
+    numbers = dict[str, int]()
     for kind, number in kinds.items():
-        if not (text := numbers.get(kind, "")).isdecimal() or int(text[:9]) > MOST:
+        text = str(NUMBERS.get(kind, 0) if number in (None, "") else number)
+        numbers[kind] = int(text[:9]) if text.isdecimal() else -1
+        if kind not in NoticeKind or not 0 <= numbers[kind] <= MOST:
             raise ValidationError({"kinds": f"There is no kind of notice {kind!r} with the number {number!r}."})
     if where not in Where or (project is not None and where == Where.PAGE):
         raise ValidationError({"where": f"It must be a place such as webhook, not {where!r}."})
-    is_bell = where == Where.PAGE
-    if not is_bell and len(rules) >= MOST_RULES:
+    if where == Where.PAGE:
+        rule = rules.get(where=where)
+    elif rule is None and len(rules) >= MOST_RULES:
         raise ValidationError({"where": f"There are {MOST_RULES} rules already: delete one."})
-    try:
-        text, shown = checked(where, destination.strip(), is_person=project is None)
-    except ValidationError as error:
-        raise ValidationError({"destination": error.messages}) from None
-    rule = rules.get(where=where) if is_bell else NoticeRule(where=where, project=project)
-    rule.owner = actor if project is None else None
-    rule.kinds, rule.only_mine = (
-        {kind: int(text) for kind, text in numbers.items()},
-        bool(only_mine) and project is None,
-    )
-    rule.locked, rule.shown = seal_text(notice_place(rule.pk), text) if text else "", shown
+    rule = rule or NoticeRule(where=where, project=project, owner=actor if project is None else None)
+    if destination is not None:
+        try:
+            text, rule.shown = checked(where, destination.strip(), is_person=project is None)
+        except ValidationError as error:
+            raise ValidationError({"destination": error.messages}) from None
+        rule.locked = seal_text(notice_place(rule.pk), text) if text else ""
+        rule.key = text.partition("\n")[2] if where == Where.WEBHOOK else ""
+    rule.kinds, rule.only_mine = numbers, only_mine and project is None
     rule.save()
-    return text.partition("\n")[2] if where == Where.WEBHOOK else ""
+    return rule
 
 
 def do_notice_rule(*, actor: User, rule_id: str, verb: str) -> str:
     """Delete the rule, send again what failed, or send a test. Return what was done."""
-    rule = NoticeRule.objects.filter(pk=rule_id).select_related("project").first()
-    if rule is None or not notice_rules(actor=actor, project=rule.project).filter(pk=rule_id).exists():
-        raise NotFound(f"There is no rule {rule_id!r} of yours.")
+    rule = get_notice_rule(actor=actor, rule_id=rule_id)
     now = timezone.now()
     if verb == "delete":
         rule.delete()

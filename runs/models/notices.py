@@ -97,6 +97,9 @@ class NoticeRule(models.Model):
     shown = models.CharField(max_length=255, blank=True)  # what may be shown of it
     created_at = models.DateTimeField(default=timezone.now)
 
+    # By which a webhook's messages are signed, where it was just made. No column: it is shown this once.
+    key: str = ""
+
     class Meta:
         ordering = ("created_at",)
         constraints = (

@@ -37,6 +37,9 @@ REFUSED = {
     "GET /runs/{run_id}/media/{media_id}": 404,
     "GET /runs/{run_id}/media/{media_id}/file": 404,
     **dict.fromkeys(("GET /share", "POST /share", "DELETE /share/{share_id}"), 404),  # they name no run of this server
+    "POST /notices/rules": 422,  # nothing is sent out of here
+    "PATCH /notices/rules/{rule_id}": 404,
+    "DELETE /notices/rules/{rule_id}": 404,
     "POST /notices/test": 404,  # it names no rule
     "DELETE /tokens": 404,  # it names a person whom nobody made
     "POST /tokens": 403,  # the token that asks for it ends sooner

@@ -50,17 +50,22 @@ def _rules(request: HttpRequest, project: Project | None) -> HttpResponse:
     typed, problems, key = request.POST, {}, ""
     kinds = {kind: typed.get(f"number-{kind}", "") for kind in typed.getlist("kind")}
     if request.method == "POST":
-        given = {name: typed.get(name, "") for name in ("where", "destination", "only_mine")}
+        given = {"where": typed.get("where", ""), "destination": typed.get("destination", "")}
+        if rule_id := typed.get("rule"):
+            rule = actions.get_notice_rule(actor=person(request), rule_id=rule_id)
+            given, project = {"rule": rule, "where": rule.where, "destination": None}, rule.project
         try:
-            key = actions.save_notice_rule(actor=person(request), project=project, kinds=kinds, **given)
+            rule = actions.save_notice_rule(
+                actor=person(request), project=project, kinds=kinds, only_mine="only_mine" in typed, **given
+            )
+            key = rule.key
         except ValidationError as error:
             problems = problems_of(error)
     troubled = Prefetch("notices", Notice.objects.exclude(problem="")[:MOST_TROUBLED], to_attr="troubled")
     rules = list(actions.notice_rules(actor=person(request), project=project).prefetch_related(troubled))
-    bell = next((rule for rule in rules if rule.where == Where.PAGE), None)
-    shown = [(rule, [NoticeKind(kind).label for kind in rule.kinds], Where(rule.where).label) for rule in rules]
-    context: dict[str, Any] = {"project": project, "rules": shown, "places": Where.choices[1:], "bell": bell}
-    context |= {"problems": problems, "key": key, "of_bell": _choices(bell.kinds if bell else OF_BELLS), "typed": typed}
+    shown = [(rule, Where(rule.where).label, _choices(rule.kinds)) for rule in rules]
+    context: dict[str, Any] = {"project": project, "rules": shown, "places": Where.choices[1:]}
+    context |= {"problems": problems, "key": key, "typed": typed}
     context["choices"] = _choices(kinds if problems else OF_BELLS)
     return show(request, "people/notice_rules.html", context, status=422 if problems else 200)
 

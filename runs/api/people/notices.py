@@ -1,22 +1,53 @@
-"""``/notices``: what the person's bell has, and a test of a rule by which notices are sent."""
+"""``/notices``: what the person's bell has, and the rules by which notices are sent."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest
-from ninja import Field, Query
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body
+from runs.api.schemas import Body, Shown
+from runs.models import NoticeRule, Project
+from runs.models.notices import NoticeKind, Where
 from runs.notices.destinations import document_of
-from runs.rights.access import Permission
+from runs.rights.access import Permission, get_project
 from runs.rights.access.operations import operation, own
 
 router = Resource(tags=["notices"])
+
+
+Kinds = dict[NoticeKind, int | None]
+
+
+class RuleChange(Body):
+    destination: str | None = Field(None, description="a URL, an address of e-mail or a routing key; absent: it stays")
+    kinds: Kinds | None = Field(None, description="each with its number; null: the number that it has at first")
+    only_mine: bool | None = Field(None, description="of runs and sweeps only those that you launched")
+
+
+class RuleIn(RuleChange):
+    where: Where
+    kinds: Kinds
+    project: str | None = Field(None, description="whose rule it is, for its owners; absent: yours")
+
+
+class RuleOut(Schema):
+    id: str
+    where: str
+    project: str | None = Field(validation_alias="project_id")
+    shown: str = Field(description="of the destination: a host or an address")
+    kinds: dict[str, int]
+    only_mine: bool
+    created_at: Shown
+
+
+class NewRule(RuleOut):
+    key: str = Field(description="by which a webhook's messages are signed, shown this once")
 
 
 class TestIn(Body):
@@ -38,3 +69,47 @@ def test(request: HttpRequest, body: TestIn) -> Answer[None]:
     """Example: `{"rule": "abc"}`"""
     actions.do_notice_rule(actor=actor(request), rule_id=body.rule, verb="test")
     return Answer(202, None)
+
+
+@router.get("/notices/rules", response=Page[RuleOut], summary="Rules of notices")
+@operation(own(Permission.ACCOUNT_READ))
+def rules(request: HttpRequest, query: Query[ListQuery], project: str | None = None) -> Page[Any]:
+    """Mine, or those of a project, for its owners."""
+    found = actions.notice_rules(actor=actor(request), project=_project(request, project))
+    return page(found, list, sort="created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/notices/rules", response={201: NewRule}, summary="Add a place for notices")
+@operation(own(Permission.ACCOUNT_MANAGE))
+def create(request: HttpRequest, body: RuleIn, response: HttpResponse) -> NoticeRule:
+    """`page` is your bell, which is always there: it is changed. Example: `{"where": "slack", "destination":
+    "https://hooks.slack.com/services/T0/B0/x", "kinds": {"failed": null, "waits": 60}, "project": "vision"}`"""
+    response["Cache-Control"] = "no-store"
+    return actions.save_notice_rule(
+        actor=actor(request), project=_project(request, body.project), where=body.where, kinds=body.kinds,
+        only_mine=bool(body.only_mine), destination=body.destination or "",
+    )  # fmt: skip
+
+
+@router.patch("/notices/rules/{rule_id}", response=NewRule, summary="Change a rule of notices")
+@operation(own(Permission.ACCOUNT_MANAGE))
+def change(request: HttpRequest, rule_id: str, body: RuleChange, response: HttpResponse) -> NoticeRule:
+    """What is not named stays; another destination of a webhook has another `key`. Example: `{"kinds": {"lost":
+    null}}`"""
+    response["Cache-Control"] = "no-store"
+    rule = actions.get_notice_rule(actor=actor(request), rule_id=rule_id)
+    return actions.save_notice_rule(
+        actor=actor(request), project=rule.project, where=rule.where, rule=rule, destination=body.destination,
+        kinds=rule.kinds if body.kinds is None else body.kinds,
+        only_mine=rule.only_mine if body.only_mine is None else body.only_mine,
+    )  # fmt: skip
+
+
+@router.delete("/notices/rules/{rule_id}", response={204: None}, summary="Delete a rule, with its notices")
+@operation(own(Permission.ACCOUNT_MANAGE))
+def delete(request: HttpRequest, rule_id: str) -> None:
+    actions.do_notice_rule(actor=actor(request), rule_id=rule_id, verb="delete")
+
+
+def _project(request: HttpRequest, name: str | None) -> Project | None:
+    return get_project(actor(request), name, Permission.OWNERS_MANAGE) if name is not None else None

@@ -33,10 +33,9 @@ def kinds(rule: NoticeRule) -> list[str]:
 
 def rules_of(cast: Cast, url: str) -> tuple[NoticeRule, NoticeRule]:
     """Return a rule of the viewer's and one of the project: both want failed runs alone."""
-    given = {"where": Where.WEBHOOK, "kinds": {"failed": ""}, "only_mine": "on", "destination": url}
-    actions.save_notice_rule(actor=cast.viewer, project=None, **given)
-    actions.save_notice_rule(actor=cast.owner, project=cast.project, **given)
-    return NoticeRule.objects.get(owner=cast.viewer, where=Where.WEBHOOK), NoticeRule.objects.get(project=cast.project)
+    given = {"where": Where.WEBHOOK, "kinds": {"failed": ""}, "only_mine": True, "destination": url}
+    mine = actions.save_notice_rule(actor=cast.viewer, project=None, **given)
+    return mine, actions.save_notice_rule(actor=cast.owner, project=cast.project, **given)
 
 
 def send_all() -> None:

@@ -31,9 +31,10 @@ def pager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 def page_by(cast: Cast, destination: str) -> NoticeRule:
-    given = {"where": Where.PAGERDUTY, "kinds": KINDS, "only_mine": "", "destination": destination}
-    assert actions.save_notice_rule(actor=cast.owner, project=cast.project, **given) == "", "the key is theirs"
-    return NoticeRule.objects.get(project=cast.project)
+    given = {"where": Where.PAGERDUTY, "kinds": KINDS, "only_mine": False, "destination": destination}
+    rule = actions.save_notice_rule(actor=cast.owner, project=cast.project, **given)
+    assert rule.key == "", "the key is theirs"
+    return rule
 
 
 def send_all(after_s: float = 0) -> None:

@@ -48,9 +48,9 @@ def mail(settings: Any) -> Iterator[Receiver]:
 
 def save(cast: Cast, where: str, destination: str = "", **changes: Any) -> tuple[NoticeRule, str]:
     actor = changes.pop("actor", cast.owner)
-    values = {"project": None, "kinds": ALL, "only_mine": "", "destination": destination, **changes}
-    key = actions.save_notice_rule(actor=actor, where=where, **values)
-    return NoticeRule.objects.exclude(where=Where.PAGE).order_by("-created_at")[0], key
+    values = {"project": None, "kinds": ALL, "only_mine": False, "destination": destination, **changes}
+    rule = actions.save_notice_rule(actor=actor, where=where, **values)
+    return NoticeRule.objects.get(pk=rule.pk), rule.key
 
 
 def fail(cast: Cast, *names: str) -> list[Run]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from django.test import Client
 from django.utils import timezone
 
@@ -9,8 +10,10 @@ from runs import actions
 from runs.models import NoticeRule
 from runs.models.notices import Where
 from runs.notices.making import make_of_events
+from runs.notices.sending import send_of
 from runs.values.status import Status
 from tests.cast import Cast, make_run
+from tests.receivers import web_receiver
 
 
 def signed_in(user: object) -> Client:
@@ -42,13 +45,20 @@ def test_the_bell_counts_until_all_are_read_without_a_script(cast: Cast) -> None
 
 def test_a_person_chooses_what_the_bell_rings_for_and_adds_mail(cast: Cast) -> None:
     mate = signed_in(cast.mate)
-    assert "What the bell rings for" in text(mate, "/account/notices/")
+    assert '<b class="strong">The bell' in text(mate, "/account/notices/")
     mate.post("/account/notices/", {"where": "page", "kind": ["failed", "waits"], "number-waits": "5"})
     mate.post("/account/notices/", {"where": "email", "kind": "sweep", "only_mine": "on"})
     rules = {rule.where: rule for rule in NoticeRule.objects.filter(owner=cast.mate)}
     assert rules["page"].kinds == {"failed": 0, "waits": 5} and not rules["page"].only_mine
     assert rules["email"].kinds == {"sweep": 0} and rules["email"].only_mine
     mail = rules["email"].pk
+    change = {"rule": mail, "kind": ["done", "waits"], "number-waits": "9"}
+    assert signed_in(cast.owner).post("/account/notices/", change).status_code == 404
+    assert mate.post("/account/notices/", {**change, "number-waits": "many"}).status_code == 422
+    assert mate.post("/account/notices/", change).status_code == 200
+    rules["email"].refresh_from_db()
+    assert rules["email"].kinds == {"done": 0, "waits": 9} and not rules["email"].only_mine
+    assert NoticeRule.objects.filter(owner=cast.mate).count() == 2
     about = {"since": timezone.now(), "path": "/", "what": "A run failed."}
     rules["email"].notices.create(cause="failed/1", state="failed", problem="It was refused.", **about)
     rules["email"].notices.create(cause="failed/2", state="sent", **{**about, "what": "Another one did."})
@@ -111,3 +121,54 @@ def test_rest_reads_the_bell_and_sends_a_test(cast: Cast) -> None:
     assert (item["kind"], item["state"], item["where"]) == ("test", "unread", "Trainyard")
     assert mate.post("/api/v1/notices/test", {"rule": "nosuch"}, content_type=json).status_code == 404
     assert signed_in(cast.owner).get("/api/v1/notices").json()["items"] == []
+
+
+def test_rest_makes_changes_and_deletes_rules(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTICE_HOSTS", "127.0.0.1")
+    mate, url, json = signed_in(cast.mate), "/api/v1/notices/rules", "application/json"
+    with web_receiver() as receiver:
+        asked = {"where": "webhook", "destination": receiver.url, "kinds": {"failed": None, "waits": None}}
+        made = mate.post(url, {**asked, "only_mine": True}, content_type=json)
+        rule = made.json()
+        assert made.status_code == 201 and made["Cache-Control"] == "no-store" and len(rule["key"]) > 30
+        assert (rule["kinds"], rule["shown"], rule["project"]) == ({"failed": 0, "waits": 30}, "127.0.0.1", None)
+        locked = NoticeRule.objects.get(pk=rule["id"]).locked
+        changed = mate.patch(f"{url}/{rule['id']}", {"kinds": {"alert": 3}}, content_type=json).json()
+        assert (changed["kinds"], changed["only_mine"], changed["key"]) == ({"alert": 3}, True, "")
+        assert NoticeRule.objects.get(pk=rule["id"]).locked == locked
+        changed = mate.patch(f"{url}/{rule['id']}", {"destination": receiver.url}, content_type=json).json()
+        assert changed["key"] not in ("", rule["key"]) and changed["kinds"] == {"alert": 3}
+        assert mate.post("/api/v1/notices/test", {"rule": rule["id"]}, content_type=json).status_code == 202
+        send_of(rule["id"], timezone.now())
+    assert [body["kind"] for body in receiver.bodies] == ["test"]
+    listed = mate.get(url).json()["items"]
+    assert [one["where"] for one in listed] == ["page", "webhook"] and "s3cret" not in f"{listed} {rule} {changed}"
+    assert "key" not in listed[1]
+    assert mate.delete(f"{url}/{rule['id']}").status_code == 204 and len(mate.get(url).json()["items"]) == 1
+
+
+def test_rest_refuses_rules_that_are_not_ones_own_and_fields_by_their_name(cast: Cast) -> None:
+    owner, mate, url, json = signed_in(cast.owner), signed_in(cast.mate), "/api/v1/notices/rules", "application/json"
+    mail = {"where": "email", "destination": "team@example.org", "kinds": {"failed": None}, "project": "default"}
+    for user, code in ((cast.outsider, 404), (cast.viewer, 403), (cast.mate, 403), (cast.owner, 201)):
+        answer = signed_in(user).post(url, mail, content_type=json)
+        assert answer.status_code == code
+    rule = answer.json()
+    assert [one["id"] for one in owner.get(f"{url}?project=default").json()["items"]] == [rule["id"]]
+    for user, code in ((cast.outsider, 404), (cast.mate, 403)):
+        assert signed_in(user).get(f"{url}?project=default").status_code == code
+        one = f"{url}/{rule['id']}"
+        for answer in (signed_in(user).patch(one, {"kinds": {}}, content_type=json), signed_in(user).delete(one)):
+            assert answer.status_code == code
+    for changes, field in (
+        ({"kinds": {"nonsense": 1}}, "kinds"),
+        ({"kinds": {"waits": -1}}, "kinds"),
+        ({"kinds": {"waits": 10**30}}, "kinds"),
+        ({"where": "pigeon"}, "where"),
+        ({"destination": "nobody"}, "destination"),
+        ({"colour": "red"}, "colour"),
+    ):
+        refused = owner.post(url, {**mail, **changes}, content_type=json)
+        assert refused.status_code == 422 and field in refused.content.decode()
+    assert mate.patch(f"{url}/nosuch", {"kinds": {}}, content_type=json).status_code == 404
+    assert NoticeRule.objects.filter(project=cast.project).count() == 1
