@@ -136,6 +136,7 @@ urlpatterns = [
     route("compliance/", audit.compliance, "compliance"),
     route("account/", account.account, "account"),
     route("account/notices/", notices.own_rules, "own-notices"),
+    route("account/notices/quiet-hours/", notices.quiet_hours, "quiet-hours"),
     route("notices/", notices.notices, "notices"),
     route("notices/rules/<slug:rule_id>/do/<slug:verb>/", notices.do_rule, "do-notice-rule"),
     route("account/data/", account.personal_data, "personal-data"),

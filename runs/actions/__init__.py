@@ -29,12 +29,14 @@ from runs.actions.nodes import (
     undecided,
 )
 from runs.actions.notices import (
+    EVERY,
     do_notice_rule,
     follow_run,
     get_notice_rule,
     notice_rules,
     read_notices,
     save_notice_rule,
+    set_quiet_hours,
     visible_notices,
 )
 from runs.actions.people.groups import (

@@ -1,7 +1,9 @@
 """Rules of notices, by whoever they are of, and one's own notices."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from zoneinfo import available_timezones
 
 from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
@@ -17,6 +19,8 @@ from runs.values.ids import new_id
 from runs.values.refused import Refused
 
 MOST_RULES, MOST = 20, 100_000
+EVERY = {"": "at once", "hour": "together, every hour", "day": "together, every day"}
+CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 
 
 def visible_notices(user: User) -> QuerySet[Notice]:
@@ -47,6 +51,22 @@ def follow_run(*, actor: User, run: Run, is_muted: bool | None = False) -> Run:
     return run
 
 
+def set_quiet_hours(*, actor: User, begins: str, ends: str, zone: str, spares_errors: bool) -> None:
+    """Have the person sent nothing between these times, or errors alone; none where both are empty. ValidationError."""
+    given = {"begins": begins, "ends": ends, "zone": zone, "spares_errors": spares_errors}
+    if begins or ends:
+        for name in ("begins", "ends"):
+            if not CLOCK.fullmatch(str(given[name])):
+                raise ValidationError({name: f"It must be a time such as 22:00, not {given[name]!r}."})
+        if begins == ends:
+            raise ValidationError({"ends": "Quiet hours begin and end at different times."})
+        if zone not in available_timezones():
+            raise ValidationError({"zone": f"It must be a time zone such as Europe/Berlin, not {zone!r}."})
+    actor.quiet_hours = given if begins or ends else None
+    actor.save(update_fields=["quiet_hours"])
+    Notice.objects.filter(rule__owner=actor, state="held").update(next_at=timezone.now())  # and held anew
+
+
 def notice_rules(*, actor: User, project: Project | None) -> QuerySet[NoticeRule]:
     """Return the person's own rules, of which the bell is always one, or the project's, for its owners."""
     if project is not None:
@@ -66,7 +86,7 @@ def get_notice_rule(*, actor: User, rule_id: str) -> NoticeRule:
 
 def save_notice_rule(
     *, actor: User, project: Project | None, where: str, kinds: Mapping[Any, object], only_mine: bool,
-    destination: str | None, rule: NoticeRule | None = None,
+    destination: str | None, every: str = "", rule: NoticeRule | None = None,
 ) -> NoticeRule:  # fmt: skip
     """Make a rule, or change this one, or what the person's bell rings for. ``destination`` None: it stays. Raises
     ValidationError."""
@@ -79,6 +99,8 @@ def save_notice_rule(
             raise ValidationError({"kinds": f"There is no kind of notice {kind!r} with the number {number!r}."})
     if where not in Where or (project is not None and where == Where.PAGE):
         raise ValidationError({"where": f"It must be a place such as webhook, not {where!r}."})
+    if every not in EVERY:
+        raise ValidationError({"every": f"It must be empty, hour or day, not {every!r}."})
     if where == Where.PAGE:
         rule = rules.get(where=where)
     elif rule is None and len(rules) >= MOST_RULES:
@@ -91,7 +113,7 @@ def save_notice_rule(
             raise ValidationError({"destination": error.messages}) from None
         rule.locked = seal_text(notice_place(rule.pk), text) if text else ""
         rule.key = text.partition("\n")[2] if where == Where.WEBHOOK else ""
-    rule.kinds, rule.only_mine = numbers, only_mine and project is None
+    rule.kinds, rule.every, rule.only_mine = numbers, every, only_mine and project is None
     rule.save()
     return rule
 
@@ -106,12 +128,7 @@ def do_notice_rule(*, actor: User, rule_id: str, verb: str) -> str:
     if verb == "again":
         num = rule.notices.filter(state="failed").update(state="waiting", tries=0, next_at=now)
         return f"{num} of its notices are sent again."
-    about = {
-        "what": "This is a test: notices of this rule get here.",
-        "place": "Trainyard",
-        "path": "/notices/",
-        "level": INFO,
-    }
+    about = {"what": "This is a test: notices of this rule get here.", "place": "Trainyard", "path": "/notices/"}
     state = "unread" if rule.where == Where.PAGE else "waiting"
-    rule.notices.create(cause=f"test/{new_id()}", since=now, state=state, **about)
+    rule.notices.create(cause=f"test/{new_id()}", since=now, state=state, level=INFO, **about)
     return "A test is on its way."

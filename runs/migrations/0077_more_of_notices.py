@@ -1,4 +1,4 @@
-"""Runs that people follow or mute, and how urgent a notice is."""
+"""Runs that people follow or mute, how urgent a notice is, and until when it is held."""
 
 from django.conf import settings
 from django.db import migrations, models
@@ -14,5 +14,9 @@ class Migration(migrations.Migration):
             ("run", models.ForeignKey(on_delete=CASCADE, related_name="followings", to="runs.run")),
             ("user", models.ForeignKey(on_delete=CASCADE, related_name="followings", to=settings.AUTH_USER_MODEL))],
             options={"constraints": (models.UniqueConstraint(fields=("user", "run"), name="one_word_per_run"),)}),
+        migrations.AddField("user", "quiet_hours", models.JSONField(null=True, blank=True, editable=False)),
+        migrations.AddField("noticerule", "every",
+                            models.CharField(max_length=4, blank=True, default="", db_default="")),
+        migrations.AddField("notice", "batch", models.BigIntegerField(null=True)),
         migrations.AddField("notice", "level", models.PositiveSmallIntegerField(default=2, db_default=2)),
     )  # fmt: skip

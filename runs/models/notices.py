@@ -93,12 +93,12 @@ class NoticeRule(models.Model):
     where = models.CharField(max_length=10)
     kinds = models.JSONField(default=dict)  # each with its number: see NUMBERS
     only_mine = models.BooleanField(default=False)  # of runs and sweeps those that the person launched
+    every = models.CharField(max_length=4, blank=True, default="", db_default="")  # "hour", "day": gathered until then
     locked = models.TextField(blank=True)  # the destination, sealed: see runs.notices.destinations
     shown = models.CharField(max_length=255, blank=True)  # what may be shown of it
     created_at = models.DateTimeField(default=timezone.now)
 
-    # By which a webhook's messages are signed, where it was just made. No column: it is shown this once.
-    key: str = ""
+    key = ""  # by which a webhook's messages are signed, where it was just made: no column, it is shown this once
 
     class Meta:
         ordering = ("created_at",)
@@ -138,9 +138,10 @@ class Notice(models.Model):
     path = models.CharField(max_length=200)  # of the page to open
     level = models.PositiveSmallIntegerField(default=WARNING, db_default=WARNING)
     count = models.PositiveIntegerField(default=1)  # how often it came, or how many runs it is about
-    state = models.CharField(max_length=8, default="waiting")  # or sent, failed; on the page unread, read
+    state = models.CharField(max_length=8, default="waiting")  # or held, sent, failed; on the page unread, read
+    batch = models.BigIntegerField(null=True)  # the first of those that were held and are one message now
     tries = models.PositiveIntegerField(default=0)
-    next_at = models.DateTimeField(default=timezone.now)  # when it is tried again, while it waits
+    next_at = models.DateTimeField(default=timezone.now)  # when it is tried again, or no longer held
     problem = models.TextField(blank=True)
 
     class Meta:

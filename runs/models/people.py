@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from runs.models.base import Dated, Identified
-from runs.values.columns import AlwaysTyped, LimitNotice
+from runs.values.columns import AlwaysTyped, LimitNotice, QuietHours, Typed
 from runs.values.ids import new_id
 from trainyard.formats.names import hidden_in, visible
 
@@ -30,6 +30,9 @@ class User(AbstractUser):
     # When they opened home the last time, and before they were away: what changed since then is shown there.
     home_seen_at = models.DateTimeField(null=True, blank=True, editable=False)
     home_left_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    quiet_hours = models.JSONField(null=True, blank=True, editable=False)
+    quiet = Typed("quiet_hours", QuietHours)
 
     # The token by which they act in this request; None in a session. No column: runs.rights.access sets and reads it.
     token: Token | None = None

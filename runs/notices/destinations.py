@@ -12,7 +12,7 @@ import secrets
 import smtplib
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from html import escape
 
@@ -64,16 +64,19 @@ def checked(where: str, text: str, *, is_person: bool) -> tuple[str, str]:
         url, _, key = text.rpartition(" ")
         text = url.strip() or PAGERDUTY
         if not re.fullmatch(r"\w{32}", key, re.ASCII):
-            words = f"It must be a routing key of 32 characters, after a URL and a space where that is not {PAGERDUTY}."
-            raise ValidationError(words)
+            raise ValidationError("It must be a routing key of 32 characters, or a URL, a space and such a key.")
     try:
         return f"{text}\n{key}", _pinned(text)[0].host
     except NotTaken as error:
         raise ValidationError(str(error)) from None
 
 
-def text_of(notice: Notice) -> str:
-    """Say what, where, since when, how often, and where to look."""
+def text_of(notice: Notice, *others: Notice) -> str:
+    """Say what, where, since when, how often, and where to look; of several in short."""
+    if others:
+        place = settings.PUBLIC_URL
+        some = [f"{visible(one.what)[:100]}\n{one.place[:80]}\n{place}{one.path}" for one in (notice, *others)]
+        return "\n\n".join((f"{len(some)} notices", *some))
     more = f"\nThere are {notice.count} with the same cause." if notice.count > 1 else ""
     since = f"{notice.since:%Y-%m-%d %H:%M:%S} UTC"
     return f"{notice.what}\nWhere: {notice.place}\nSince: {since}{more}\n{settings.PUBLIC_URL}{notice.path}"
@@ -101,30 +104,35 @@ def page_of(notice: Notice, routing_key: str) -> JsonObject:
     return {**event, "event_action": "trigger", "payload": about, **client}
 
 
-def send(notice: Notice, now: datetime) -> None:
-    """Send it once. Raises NotTaken, and KeyProblem where the destination does not open."""
-    rule = notice.rule
+def send(some: Sequence[Notice], now: datetime) -> None:
+    """Send it once; several, of one rule, together. Raises NotTaken, KeyProblem where the destination does not open."""
+    notice, rule = some[0], some[0].rule
     text = open_text(notice_place(rule.pk), rule.locked) if rule.locked else rule.owner.email if rule.owner else ""
     if rule.where == Where.EMAIL:
-        return _mail(notice, text)
+        return _mail(some, text)
     url, _, key = text.partition("\n")
     if rule.where == Where.PAGERDUTY:
         return _post(url, encode(page_of(notice, key)), {})
-    body = encode(CHATS[rule.where](text_of(notice)) if rule.where in CHATS else document_of(notice))
+    document = document_of(notice)
+    if len(some) > 1:
+        digest = {"kind": "digest", "what": f"{len(some)} notices", "notices": [document_of(one) for one in some]}
+        document = {"id": notice.pk, **digest}
+    body = encode(CHATS[rule.where](text_of(*some)) if rule.where in CHATS else document)
     moment = f"{now.timestamp():.0f}"
     signature = hmac.new(key.encode(), f"{moment}.{body}".encode(), hashlib.sha256).hexdigest()
     signed = {"Trainyard-Timestamp": moment, "Trainyard-Signature": f"sha256={signature}"}
     return _post(url, body, {} if rule.where in CHATS else signed)
 
 
-def _mail(notice: Notice, to: str) -> None:
+def _mail(some: Sequence[Notice], to: str) -> None:
     if not settings.EMAIL_HOST or not to:
         words = "The person has no address of e-mail." if settings.EMAIL_HOST else "The server has no EMAIL_HOST."
         raise NotTaken(words, is_final=True)
-    about = {"Message-ID": f"<notice-{notice.pk}@{httpx.URL(settings.PUBLIC_URL).host}>"}
-    subject = f"Trainyard: {visible(f'{notice.place}: {notice.what}')[:150]}"
+    words = f"{some[0].place}: {some[0].what}" if len(some) == 1 else f"{len(some)} notices"
+    about = {"Message-ID": f"<notice-{some[0].pk}@{httpx.URL(settings.PUBLIC_URL).host}>"}
+    subject = f"Trainyard: {visible(words)[:150]}"
     try:
-        EmailMessage(subject, text_of(notice), to=[to], headers=about).send()
+        EmailMessage(subject, text_of(*some), to=[to], headers=about).send()
     except (OSError, ValueError, smtplib.SMTPException) as error:  # ValueError: an address that no header may hold
         is_final = isinstance(error, ValueError | smtplib.SMTPRecipientsRefused)
         raise NotTaken(f"E-mail does not get away ({type(error).__name__}).", is_final=is_final) from None

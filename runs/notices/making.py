@@ -140,8 +140,7 @@ def _of_event(event: Event, now: datetime) -> Signal:
     elif kind in OF_NODES and away is not None:
         cause, fields = f"{kind}/{run.project_id}/{away.pk}/{away.seen_at}", {"next_at": now + GATHER}
     place = f" on {away.name}" if away else ""
-    found = _of_run(run, cause, event.sentence, event.at, number, place=place, **fields)
-    return found._replace(is_over=ended is not None)
+    return _of_run(run, cause, event.sentence, event.at, number, place=place, **fields)._replace(is_over=bool(ended))
 
 
 def _of_run(

@@ -33,7 +33,7 @@ class Holding(NamedTuple):
 
 
 HOLDINGS = (
-    Holding("runs.User", "pk", "user name, name, address of e-mail, times of joining and of the last sign-in", D,
+    Holding("runs.User", "pk", "user name, name, address of e-mail, times of joining and last sign-in, quiet hours", D,
             ("password",), ("username", "first_name", "last_name", "email", "is_superuser", "is_staff")),
     Holding("runs.User_groups", "user", "groups that they are in", D),
     Holding("runs.User_user_permissions", "user", "permissions of their own", D),

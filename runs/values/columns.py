@@ -1,8 +1,9 @@
 """JSON columns by type: checks, findings, failures and restarts, and notices of limits. Nothing of Django."""
 
-from datetime import datetime
+from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Annotated, Generic, Literal, TypeVar
+from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta
@@ -130,6 +131,29 @@ class StartPrediction(WireStruct):
     high: float
     first: FirstPrediction | None = None
     ends: float | None = None  # as is expected of a run that starts ``at``; None: nobody can say
+
+
+class QuietHours(WireStruct):
+    """Hours of each day in which a person is sent no notices."""
+
+    begins: str  # such as 22:00
+    ends: str
+    zone: str
+    spares_errors: bool = False  # these are sent all the same
+
+    def until(self, now: datetime) -> datetime | None:
+        """Return when the quiet hours end that it is now; None where it is none of them."""
+        at = f"{now.astimezone(ZoneInfo(self.zone)):%H:%M}"
+        before_end, after_begin = at < self.ends, at >= self.begins
+        is_within = before_end and after_begin if self.begins < self.ends else before_end or after_begin
+        return next_time(time.fromisoformat(self.ends), self.zone, now) if is_within else None
+
+
+def next_time(clock: time, zone: str, now: datetime) -> datetime:
+    """Return when the clocks of the zone show that time next."""
+    local = now.astimezone(ZoneInfo(zone))
+    found = datetime.combine(local, clock, local.tzinfo)
+    return (found if found > local else found + timedelta(days=1)).astimezone(UTC)
 
 
 class LimitNotice(WireStruct):

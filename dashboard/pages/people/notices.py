@@ -45,26 +45,31 @@ def do_rule(request: HttpRequest, rule_id: str, verb: str) -> HttpResponse:
     return answer(request, actions.do_notice_rule(actor=person(request), rule_id=rule_id, verb=verb), home="notices")
 
 
+@page(post=own(Permission.ACCOUNT_MANAGE))
+def quiet_hours(request: HttpRequest) -> HttpResponse:
+    given = {name: request.POST.get(name, "") for name in ("begins", "ends", "zone")}
+    actions.set_quiet_hours(actor=person(request), spares_errors="spares_errors" in request.POST, **given)
+    return answer(request, "Saved your quiet hours.", home="own-notices")
+
+
 def _rules(request: HttpRequest, project: Project | None) -> HttpResponse:
     """Show the rules; make one of what was typed."""
     typed, problems, key = request.POST, {}, ""
     kinds = {kind: typed.get(f"number-{kind}", "") for kind in typed.getlist("kind")}
     if request.method == "POST":
-        given = {"where": typed.get("where", ""), "destination": typed.get("destination", "")}
+        given = {"where": typed.get("where", ""), "destination": typed.get("destination", ""), "project": project}
         if rule_id := typed.get("rule"):
             rule = actions.get_notice_rule(actor=person(request), rule_id=rule_id)
-            given, project = {"rule": rule, "where": rule.where, "destination": None}, rule.project
+            given = {"rule": rule, "where": rule.where, "destination": None, "project": rule.project}
+        given |= {"kinds": kinds, "only_mine": "only_mine" in typed, "every": typed.get("every", "")}
         try:
-            rule = actions.save_notice_rule(
-                actor=person(request), project=project, kinds=kinds, only_mine="only_mine" in typed, **given
-            )
-            key = rule.key
+            key = actions.save_notice_rule(actor=person(request), **given).key
         except ValidationError as error:
             problems = problems_of(error)
     troubled = Prefetch("notices", Notice.objects.exclude(problem="")[:MOST_TROUBLED], to_attr="troubled")
     rules = list(actions.notice_rules(actor=person(request), project=project).prefetch_related(troubled))
     shown = [(rule, Where(rule.where).label, _choices(rule.kinds)) for rule in rules]
-    context: dict[str, Any] = {"project": project, "rules": shown, "places": Where.choices[1:]}
+    context: dict[str, Any] = {"project": project, "rules": shown, "places": Where.choices[1:], "every": actions.EVERY}
     context |= {"problems": problems, "key": key, "typed": typed}
     context["choices"] = _choices(kinds if problems else OF_BELLS)
     return show(request, "people/notice_rules.html", context, status=422 if problems else 200)

@@ -21,18 +21,16 @@ from runs.rights.access.operations import operation, own
 router = Resource(tags=["notices"])
 
 
-Kinds = dict[NoticeKind, int | None]
-
-
 class RuleChange(Body):
     destination: str | None = Field(None, description="a URL, an address of e-mail or a routing key; absent: it stays")
-    kinds: Kinds | None = Field(None, description="each with its number; null: the number that it has at first")
+    kinds: dict[NoticeKind, int | None] | None = Field(None, description="with their numbers; null: those at first")
     only_mine: bool | None = Field(None, description="of runs and sweeps only those that you launched")
+    every: str | None = Field(None, description="hour or day: sent together then; empty: at once")
 
 
 class RuleIn(RuleChange):
     where: Where
-    kinds: Kinds
+    kinds: dict[NoticeKind, int | None]
     project: str | None = Field(None, description="whose rule it is, for its owners; absent: yours")
 
 
@@ -43,11 +41,9 @@ class RuleOut(Schema):
     shown: str = Field(description="of the destination: a host or an address")
     kinds: dict[str, int]
     only_mine: bool
+    every: str
     created_at: Shown
-
-
-class NewRule(RuleOut):
-    key: str = Field(description="by which a webhook's messages are signed, shown this once")
+    key: str = Field(description="by which a webhook's messages are signed: shown once, after its URL was given")
 
 
 class TestIn(Body):
@@ -79,7 +75,7 @@ def rules(request: HttpRequest, query: Query[ListQuery], project: str | None = N
     return page(found, list, sort="created_at", cursor=query.cursor, limit=query.limit)
 
 
-@router.post("/notices/rules", response={201: NewRule}, summary="Add a place for notices")
+@router.post("/notices/rules", response={201: RuleOut}, summary="Add a place for notices")
 @operation(own(Permission.ACCOUNT_MANAGE))
 def create(request: HttpRequest, body: RuleIn, response: HttpResponse) -> NoticeRule:
     """`page` is your bell, which is always there: it is changed. Example: `{"where": "slack", "destination":
@@ -87,11 +83,11 @@ def create(request: HttpRequest, body: RuleIn, response: HttpResponse) -> Notice
     response["Cache-Control"] = "no-store"
     return actions.save_notice_rule(
         actor=actor(request), project=_project(request, body.project), where=body.where, kinds=body.kinds,
-        only_mine=bool(body.only_mine), destination=body.destination or "",
+        only_mine=bool(body.only_mine), destination=body.destination or "", every=body.every or "",
     )  # fmt: skip
 
 
-@router.patch("/notices/rules/{rule_id}", response=NewRule, summary="Change a rule of notices")
+@router.patch("/notices/rules/{rule_id}", response=RuleOut, summary="Change a rule of notices")
 @operation(own(Permission.ACCOUNT_MANAGE))
 def change(request: HttpRequest, rule_id: str, body: RuleChange, response: HttpResponse) -> NoticeRule:
     """What is not named stays; another destination of a webhook has another `key`. Example: `{"kinds": {"lost":
@@ -102,6 +98,7 @@ def change(request: HttpRequest, rule_id: str, body: RuleChange, response: HttpR
         actor=actor(request), project=rule.project, where=rule.where, rule=rule, destination=body.destination,
         kinds=rule.kinds if body.kinds is None else body.kinds,
         only_mine=rule.only_mine if body.only_mine is None else body.only_mine,
+        every=rule.every if body.every is None else body.every,
     )  # fmt: skip
 
 

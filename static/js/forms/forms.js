@@ -6,6 +6,9 @@ import { refetchAll } from "../live/fragment.js";
 import { around } from "../shared/dom.js";
 
 export function startForms() {
+  for (const zone of /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("[data-own-zone]"))) {
+    zone.value ||= Intl.DateTimeFormat().resolvedOptions().timeZone;
+  }
   // Some are sent as soon as their choice changes; their button is for pages without scripts.
   document.addEventListener("change", (event) => {
     /** @type {HTMLFormElement | null} */ (around(event, "[data-autosubmit]"))?.requestSubmit();
