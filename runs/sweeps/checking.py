@@ -1,10 +1,9 @@
 """Refusals of a sweep, and its cost: nothing is written."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, check_launch
@@ -13,6 +12,7 @@ from runs.placing.planning import frozen_estimate
 from runs.rights.access import Permission, get_job, or_not_found, require, visible_projects
 from runs.sweeps.search import plain
 from runs.sweeps.search.plain import SamplerQuestion
+from trainyard.contract.answers import sweeps as answers
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, ScriptSpec, SpecError, merge
 from trainyard.spec.sweeps import SweepSpec, grid_size, parse_sweep, space_problems, trial_document
@@ -42,26 +42,9 @@ class TriedTrial(NamedTuple):
     problem: str = ""
 
 
-@dataclass(frozen=True)
-class RefusedTrial:
-    parameters: Mapping[str, Any]
-    problem: str
+class Preview(answers.SweepPreview):
+    """What REST says of a sweep beforehand, and what pages say besides."""
 
-
-@dataclass(frozen=True)
-class Preview:
-    """Preview of a sweep. Times are in seconds, by the planner; None where it cannot say. ``refused`` names some of the
-    ``num_refused`` among ``num_tried`` points of the space that cannot run."""
-
-    trials: int
-    runs: int
-    num_tried: int
-    num_refused: int
-    refused: list[RefusedTrial]
-    trial_s: float | None
-    total_s: float | None
-    slot_hours: float | None
-    slots_per_trial: int
     at_once: int  # trials side by side: as many as the budget allows and the cluster has slots for, at least one
 
 
@@ -95,7 +78,11 @@ def preview(actor: User, document: object, *, pace: float = 1.0) -> Preview:
     launches = [one.launch for one in checked.sample if one.launch is not None]
     timed = [(found * pace, _slots(one)) for one in launches if (found := _seconds(one)) is not None]
     times = [time_s for time_s, _ in timed]
-    refused = [RefusedTrial(one.parameters, one.problem) for one in checked.sample if one.launch is None]
+    refused = [
+        answers.RefusedTrial(parameters=one.parameters, problem=one.problem)
+        for one in checked.sample
+        if one.launch is None
+    ]
     first = launches[0]
     runs = trials * checked.spec.seeds
     at_once = max(1, min(checked.spec.budget.parallel, trials, _num_that_fit(first)))

@@ -147,7 +147,7 @@ def sweep_plan(user: User, typed: SweepTyped, base: JsonObject, cost: Cost | Non
     measured = cost.measured if cost else None
     try:
         found = preview(user, document, pace=measured.pace if measured else 1.0)
-        parallel = min(found.trials, int(document["budget"].get("parallel", 1)))
+        parallel = min(found["trials"], int(document["budget"].get("parallel", 1)))
     except (SpecError, NotFound, Forbidden) as error:
         problems = problems_in(error)
     command = f"trainyard sweep - <<'END_OF_SWEEP'\n{text}END_OF_SWEEP"

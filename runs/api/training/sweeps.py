@@ -77,7 +77,7 @@ def start(request: HttpRequest, document: InBody[JsonObject]) -> answers.Sweep:
 def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.SweepPreview:
     """The body is a sweep. Nothing is written. The answer has the number of trials, their cost by the planner, and
     those that cannot run. Example: `@sweep.json`"""
-    return cast(answers.SweepPreview, asdict(preview(actor(request), document)))
+    return preview(actor(request), document)
 
 
 @router.post("/sweeps/scaling", response={201: SweepOut}, summary="Start a scaling study")

@@ -347,8 +347,8 @@ def test_who_may_not_launch_starts_no_sweep(cast: Cast) -> None:
 def test_a_preview_counts_trials_and_names_those_that_cannot_run(cast: Cast) -> None:
     space = {"train.batch_size": {"values": [32, 33]}, "resources.nodes": {"values": [1, 2]}}
     found = preview(cast.mate, document(space=space, sampler="grid", budget={"trials": 9}))
-    assert (found.trials, found.num_tried, found.num_refused) == (4, 4, 1)
-    assert dict(found.refused[0].parameters) == {"train.batch_size": 33, "resources.nodes": 2}
+    assert (found["trials"], found["num_tried"], found["num_refused"]) == (4, 4, 1)
+    assert found["refused"][0]["parameters"] == {"train.batch_size": 33, "resources.nodes": 2}
     with pytest.raises(SpecError, match="none of 2 trials that were tried can run"):
         bad = spec(resources={"nodes": 2, "processes_per_node": 1})
         space = {"train.batch_size": {"values": [31, 33]}}

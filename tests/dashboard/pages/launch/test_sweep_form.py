@@ -171,7 +171,8 @@ def test_the_total_cost_is_the_sum_over_trials_at_the_pace_of_a_measured_run(cas
     }  # fmt: skip
     found, slow = preview(cast.mate, document), preview(cast.mate, document, pace=2.0)
     short = preview(cast.mate, {**document, "space": {"train.seed": {"values": [0, 1]}}})
-    assert short.total_s and short.slot_hours and found.total_s and found.slot_hours
-    assert found.total_s == pytest.approx(2 * short.total_s), "100 and 300 steps, beside twice 100"
-    assert found.slot_hours == pytest.approx(2 * short.slot_hours)
-    assert slow.total_s == pytest.approx(2 * found.total_s) and slow.slot_hours == pytest.approx(2 * found.slot_hours)
+    assert short["total_s"] and short["slot_hours"] and found["total_s"] and found["slot_hours"]
+    assert found["total_s"] == pytest.approx(2 * short["total_s"]), "100 and 300 steps, beside twice 100"
+    assert found["slot_hours"] == pytest.approx(2 * short["slot_hours"])
+    assert slow["total_s"] == pytest.approx(2 * found["total_s"])
+    assert slow["slot_hours"] == pytest.approx(2 * found["slot_hours"])
