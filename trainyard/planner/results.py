@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import cast
+from typing import ClassVar, cast
 
 from trainyard.contract.facts import EstimateDocument, ProposalDocument
 
@@ -21,11 +21,32 @@ class Fit(StrEnum):
     DOES_NOT_FIT = "does not fit"
 
 
+class Parts:
+    """What is the sum of its parts, and the range that it lies in: it may be less or more by a share of itself."""
+
+    __slots__: tuple[str, ...] = ()
+    off: ClassVar[float]
+
+    @property
+    def total(self) -> float:
+        found: float = sum(getattr(self, part) for part in self.__slots__)
+        return found
+
+    @property
+    def low(self) -> float:
+        return (1 - self.off) * self.total
+
+    @property
+    def high(self) -> float:
+        return (1 + self.off) * self.total
+
+
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Parts):
     """Bytes of one rank by part, at the fullest moment of a step. ``copies`` are those of weights and moments that a
     strategy, or the last checkpoint, holds beside; ``margin`` is what the allocator needs beside all parts."""
 
+    off = MEMORY_RANGE
     base: float
     parameters: float
     gradients: float
@@ -34,44 +55,20 @@ class Memory:
     copies: float = 0.0
     margin: float = 0.0
 
-    @property
-    def total(self) -> float:
-        held = self.base + self.parameters + self.gradients + self.optimizer + self.activations
-        return held + self.copies + self.margin
-
-    @property
-    def low(self) -> float:
-        return (1 - MEMORY_RANGE) * self.total
-
-    @property
-    def high(self) -> float:
-        return (1 + MEMORY_RANGE) * self.total
-
     def fit(self, limit: float) -> Fit:
         """Return how it stands beside the memory that there is."""
         return Fit.FITS if self.high <= limit else Fit.MAY_NOT_FIT if self.low <= limit else Fit.DOES_NOT_FIT
 
 
 @dataclass(frozen=True, slots=True)
-class StepTime:
+class StepTime(Parts):
     """Seconds of one optimizer step by part; the parts are those that stand one behind the other."""
 
+    off = TIME_RANGE
     compute: float
     communication: float  # that no computing hides
     bubble: float
     optimizer: float
-
-    @property
-    def total(self) -> float:
-        return self.compute + self.communication + self.bubble + self.optimizer
-
-    @property
-    def low(self) -> float:
-        return (1 - TIME_RANGE) * self.total
-
-    @property
-    def high(self) -> float:
-        return (1 + TIME_RANGE) * self.total
 
 
 @dataclass(frozen=True, slots=True)
