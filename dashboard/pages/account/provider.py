@@ -154,11 +154,11 @@ def let_in(
     return enter(request, user, after, provider.id, is_enough=provider.second_factor)
 
 
-def not_taken(request: HttpRequest, provider: Provider, why: str) -> HttpResponse:
+def not_taken(request: HttpRequest, provider: Provider, why: str, status: int = 403) -> HttpResponse:
     """Refuse what a provider sent, with a sentence, and record that."""
-    log.info("sign_in.not_admitted", provider=provider.id, reason=why)
+    log.warning("sign_in.not_taken", provider=provider.id, reason=why)
     describe(action="sign-in", object=f"provider {provider.id}", result=f"refused: {why}"[:200], is_wanted=True)
-    return _refuse(request, why, 403)
+    return _refuse(request, why, status)
 
 
 def failed(request: HttpRequest, name: str, *, is_cancelled: bool = False) -> HttpResponse:
@@ -242,18 +242,18 @@ def _check_assertion(request: HttpRequest, provider: Provider) -> HttpResponse:
     try:
         found = saml.read_answer(provider, answer, now=datetime.now(UTC), **_addresses(provider))
     except saml.BadAssertion as error:
-        return _not_accepted(request, provider, str(error))
+        return not_taken(request, provider, str(error))
     try:
         is_new = redis().set(f"{USED}:{found.used_key}", 1, nx=True, ex=int(found.valid_for_s))
     except RedisError:
-        return _not_accepted(request, provider, "The sign-in cannot be checked now. Begin again in a moment.", 503)
+        return not_taken(request, provider, "The sign-in cannot be checked now. Begin again in a moment.", 503)
     if not is_new:
-        return _not_accepted(request, provider, AGAIN)
+        return not_taken(request, provider, AGAIN)
     claims = replace(found.claims, groups=frozenset(known_groups(provider, found.claims.groups)))
     passed = Passed(provider.id, found.in_response_to, claims, found.session_ends_at)
     text = signing.dumps(to_builtins(passed), salt=SALT, compress=True)
     if len(text) > MAX_COOKIE:
-        return _not_accepted(request, provider, "The answer of the provider is too long: have it send fewer groups.")
+        return not_taken(request, provider, "The answer of the provider is too long: have it send fewer groups.")
     response = HttpResponse(status=303, headers={"Location": _here(provider), "Cache-Control": "no-store"})
     response.set_cookie(
         COOKIE, text, max_age=COOKIE_S, path=_here(provider), httponly=True, samesite="Lax",
@@ -289,9 +289,3 @@ def _addresses(provider: Provider) -> dict[str, str]:
     """Where the browser comes back to, and where we say what we are."""
     paths = {"back": _here(provider), "metadata": reverse("saml-metadata", args=[provider.id])}
     return {name: f"{settings.PUBLIC_URL}{path}" for name, path in paths.items()}
-
-
-def _not_accepted(request: HttpRequest, provider: Provider, problem: str, status: int = 403) -> HttpResponse:
-    log.warning("sign_in.bad_assertion", provider=provider.id, reason=problem)
-    describe(action="sign-in", object=f"provider {provider.id}", result=f"refused: {problem}"[:200], is_wanted=True)
-    return show(request, "sign_in.html", sign_in_context(problem=problem), status=status)
