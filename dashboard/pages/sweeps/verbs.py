@@ -1,7 +1,6 @@
 """Buttons of a sweep, for whom, and the dialogs that add a trial and widen the space: each is one call of an action."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -23,35 +22,25 @@ from trainyard.spec.sweeps.space import allowed
 from trainyard.spec.values.fields import number_in
 
 
-class Offers(NamedTuple):
-    stop: bool = False
-    pause: bool = False
-    resume: bool = False
-    add: bool = False  # a trial, by hand
-    change: bool = False  # the space and the budget: an ended sweep then goes on
-    best: bool = False  # a trial is complete, so the best can be launched again
-    again: str = "again"  # how often, where the runs have seeds
-    clone: bool = False
-    delete: bool = False
-
-
-def offers_of(user: Someone, sweep: Sweep) -> Offers:
+def offers_of(user: Someone, sweep: Sweep) -> dict[str, object]:
+    """Return by verb whether the person may do it to the sweep now."""
     may_stop = can(user, sweep.project, Permission.SWEEPS_STOP)
     may_launch = can(user, sweep.project, Permission.SWEEPS_LAUNCH)
     is_ended, is_stopping = sweep.status in SWEEP_FINAL, sweep.status == SweepStatus.STOPPING
-    return Offers(
-        stop=may_stop and not is_ended and not is_stopping,
-        pause=may_stop and sweep.status == SweepStatus.RUNNING,
-        resume=may_stop and sweep.status == SweepStatus.PAUSED,
-        add=may_launch and not is_ended and not is_stopping,
-        change=may_launch and not is_stopping,
-        best=may_launch and sweep.best_id is not None,
-        again="with three seeds" if has_seeds(sweep) else "again",
-        clone=may_launch,
-        delete=is_ended
+    is_own = sweep.created_by_id == getattr(user, "pk", None)
+    return {
+        "stop": may_stop and not is_ended and not is_stopping,
+        "pause": may_stop and sweep.status == SweepStatus.RUNNING,
+        "resume": may_stop and sweep.status == SweepStatus.PAUSED,
+        "add": may_launch and not is_ended and not is_stopping,  # a trial, by hand
+        "change": may_launch and not is_stopping,  # the space and the budget: an ended sweep then goes on
+        "best": may_launch and sweep.best_id is not None,  # to launch it again…
+        "again": "with three seeds" if has_seeds(sweep) else "again",  # …so often
+        "clone": may_launch,
+        "delete": is_ended
         and can(user, sweep.project, Permission.SWEEPS_DELETE)
-        and (sweep.created_by_id == getattr(user, "pk", None) or can(user, sweep.project, Role.MAINTAINER)),
-    )
+        and (is_own or can(user, sweep.project, Role.MAINTAINER)),
+    }
 
 
 def has_seeds(sweep: Sweep) -> bool:
