@@ -1,6 +1,6 @@
 """When each waiting run is expected to start: the queue is played forward in virtual time. Pure."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -90,11 +90,12 @@ class _Play:
     def _reserved(self, request: Request) -> float:
         """Return when the request fits, if nobody else starts meanwhile. Where nobody can say, nobody passes it."""
         counts, per_node = {node: self._free[node] for node in self._usable_for(request)}, request.slots_per_node
-        missing = request.num_nodes - sum(number >= per_node for number in counts.values())
+        wide = Counter(self._rooms[node].accelerator for node, number in counts.items() if number >= per_node)
         for end, node, slots in sorted(one for one in self._ends if one[1] in counts):
-            missing -= counts[node] < per_node <= counts[node] + slots
+            kind = self._rooms[node].accelerator  # a run has nodes of one
+            wide[kind] += counts[node] < per_node <= counts[node] + slots
             counts[node] += slots
-            if missing <= 0:
+            if wide[kind] >= request.num_nodes:
                 return end
         return float("-inf")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from runs.placing.fitting import Request, Room
+from runs.placing.fitting import GPU, Request, Room
 from runs.placing.forecasting import Hold, starts
 from runs.placing.spans import Outcome, Span, corrected, same, span_of
 
@@ -61,6 +62,14 @@ def test_nobody_passes_a_run_of_which_nobody_can_say_when_it_starts() -> None:
     queue = [Request("wide", 2, 2), Request("short", 1, 1)]
     holds = [Hold("unknown", "x", 2), Hold("p", "y", 2)]
     assert expected(queue, [room("x"), room("y")], holds, {"short": same(1.0), "p": same(10.0)}) == {}
+
+
+def test_a_run_that_takes_either_kind_is_not_expected_on_both_at_once() -> None:
+    queue = [Request("wide", 2, 2), Request("short", 1, 1)]  # two nodes: both with GPUs, or none
+    rooms = [replace(room("g"), accelerator=GPU), replace(room("h"), accelerator=GPU), room("x", free=2)]
+    holds = [Hold("p", "g", 2), Hold("q", "h", 2)]
+    lasts = {"wide": same(5.0), "short": same(25.0), "p": same(10.0), "q": same(40.0)}
+    assert expected(queue, rooms, holds, lasts) == {"short": 0.0, "wide": 40.0}
 
 
 def test_ends_on_nodes_that_a_run_may_not_have_are_not_waited_for() -> None:
