@@ -251,7 +251,8 @@ def inherit(target: Path) -> None:
     """Let the environment find the node's own packages behind its own."""
     packages = next((target / "lib").glob("python*/site-packages"))
     own = [one for one in sys.path if Path(one).name in ("site-packages", "dist-packages")]
-    (packages / INHERITED).write_text("".join(f"{one}\n" for one in own))
+    # Not as plain paths: of those nothing would read the .pth files, by which packages are found that one works on.
+    (packages / INHERITED).write_text("".join(f"import site; site.addsitedir({one!a})\n" for one in own))
 
 
 def pip_recipe(plan: BuildPlan, steps: Steps) -> None:

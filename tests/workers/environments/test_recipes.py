@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,21 @@ def test_what_the_node_has_in_a_fitting_version_is_not_installed_again(
     assert (steps.work / "overrides.txt").read_text() == "torch ; sys_platform == 'never'\n"
     assert (steps.work / "part.txt").read_text() == "package-1==1.0\n"
     assert (packages / builder.INHERITED).read_text()
+
+
+def test_what_the_node_has_as_a_working_copy_is_found_by_an_environment_that_inherits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages, copy = tmp_path / "nöde's" / "site-packages", tmp_path / "copy"
+    packages.mkdir(parents=True)
+    copy.mkdir()
+    (copy / "worked_on.py").write_text("")
+    (packages / "usual.py").write_text("")
+    (packages / "worked_on.pth").write_text(f"{copy}\n")  # as an editable install leaves it
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    monkeypatch.setattr(sys, "path", [str(packages)])
+    builder.inherit(tmp_path / "env")
+    subprocess.run([tmp_path / "env" / "bin" / "python", "-c", "import usual, worked_on"], check=True)
 
 
 def test_without_uv_the_nodes_pip_does_it(tmp_path: Path) -> None:
