@@ -24,6 +24,10 @@ def test_links_between_pages_lead_to_a_heading_or_a_file(page: Path) -> None:
     assert missing == []
 
 
+def test_each_page_has_one_title() -> None:
+    assert [page.name for page in PAGES if len(re.findall(r"^# ", prose(page), re.MULTILINE)) != 1] == []
+
+
 def test_no_page_is_long() -> None:
     words = {page.name: len(page.read_text().split()) for page in READ if page.name != "index.md"}  # a line for each
     assert {name: many for name, many in words.items() if many > MOST_WORDS} == {}
