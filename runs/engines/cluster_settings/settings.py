@@ -30,40 +30,29 @@ class SettingField:
     """``heading``: a group of fields begins with this one. ``choices``: values and their labels, of a CHOICE. An empty
     value is fine unless the field ``is_needed``."""
 
-    name: str
     label: str
     help: str
     check: Check | None
     kind: str
-    is_needed: bool
-    heading: str
-    choices: Sequence[tuple[str, str]]
-    placeholder: str
+    name: str = ""
+    is_needed: bool = False
+    heading: str = ""
+    choices: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    placeholder: str = ""
 
     def problem(self, value: Any) -> str:
         if self.choices:
-            names = [name for name, _ in self.choices]
-            return "" if value in names else f"one of {', '.join(names)}, not {value[:100]!r}"
-        is_fine = self.check is None or (value in ("", []) and not self.is_needed)
-        return "" if is_fine or self.check is None else self.check(value)
+            return "" if value in self.choices else f"one of {', '.join(self.choices)}, not {value[:100]!r}"
+        return "" if self.check is None or (value in ("", []) and not self.is_needed) else self.check(value)
 
 
 def field(
-    label: str,
-    help: str = "",
-    check: Check | None = None,
-    *,
-    default: Any = "",
-    kind: str = "",
-    is_needed: bool = False,
-    heading: str = "",
-    choices: Mapping[str, str] | None = None,
-    placeholder: str = "",
+    label: str, help: str = "", check: Check | None = None, *, default: Any = "", kind: str = "", **more: Any
 ) -> Any:
-    """Declare a setting. Its kind follows from the default, unless it is SECRET (a ``ClassVar``) or YAML."""
-    if not kind:
-        kind = CHOICE if choices else {bool: FLAG, int: NUMBER, list: LINES}.get(type(default), TEXT)
-    shown = SettingField("", label, help, check, kind, is_needed, heading, tuple((choices or {}).items()), placeholder)
+    """Declare a setting; ``more`` is the rest of its SettingField. Its kind follows from the default, unless it is
+    SECRET (a ``ClassVar``) or YAML."""
+    kind = kind or (CHOICE if "choices" in more else {bool: FLAG, int: NUMBER, list: LINES}.get(type(default), TEXT))
+    shown = SettingField(label, help, check, kind, **more)
     if isinstance(default, list):
         return dataclasses.field(default_factory=list, metadata={"shown": shown})
     return dataclasses.field(default=default, metadata={"shown": shown})
