@@ -55,14 +55,8 @@ def _add_audit(verbs: Any) -> None:
     export = command(verbs, "export", export_audit, "print acts with their hashes, the oldest first")
     export.add_argument("--csv", action="store_true", help="CSV; without it JSON lines")
     for one in (listed, export):
-        one.add_argument("--actor", help="only acts of this person")
-        one.add_argument("--action", help="only this act, or those that begin so: runs")
-        one.add_argument("--object", help="only those with this in their object, such as a run's id")
-        one.add_argument("--project", help="only those in this project")
-        one.add_argument("--result", choices=["ok", "refused", "failed"], help="only those that ended so")
-        one.add_argument("--q", metavar="TEXT", help="only those with this text")
-        one.add_argument("--since", metavar="TIME", help="from this time on, in ISO 8601")
-        one.add_argument("--until", metavar="TIME", help="before this time")
+        for name, words in FILTERS.items():
+            one.add_argument(f"--{name}", help=words, choices=RESULTS if name == "result" else None)
     command(verbs, "verify", verify_audit, "check the chain of hashes; exit 1 if a row does not fit", speaks_json)
 
 
@@ -108,7 +102,13 @@ def _value(name: str) -> str:
 # ``trainyard audit``: who did what, the check of the chain, and exports.
 
 MEASURE_S = 600.0  # the whole audit is read
-FILTERS = ("actor", "action", "object", "project", "result", "q", "since", "until")
+RESULTS = ("ok", "refused", "failed")
+FILTERS = {
+    "actor": "only acts of this person", "action": "only this act, or those that begin so: runs",
+    "object": "only those with this in their object, such as a run's id", "project": "only those in this project",
+    "result": "only those that ended so", "q": "only those with this text",
+    "since": "from this time on, in ISO 8601", "until": "before this time",
+}  # fmt: skip
 
 
 def list_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
