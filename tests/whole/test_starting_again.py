@@ -12,6 +12,7 @@ import pytest
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
 from tests.whole.runs import Yard
+from trainyard.contract.base import JsonObject
 from trainyard.rest.client import Client
 
 
@@ -57,4 +58,4 @@ def check_nodes(yard: Yard, names: list[str], *, cluster: str) -> None:
 def test_a_program_goes_on_when_the_machines_token_was_renewed(running_trainyard: Up) -> None:
     with Client(running_trainyard.url, "ty_old", renew=lambda: running_trainyard.token) as client:
         assert client.call("GET", "me", dict)["username"] == "owner"
-        assert [node["name"] for node in client.nodes()] == ["local-1", "local-2"]
+        assert [node["name"] for node in client.pages("nodes", JsonObject)] == ["local-1", "local-2"]

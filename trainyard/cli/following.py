@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import NamedTuple, cast
 
 from trainyard.cli.screen import Screen, figure
+from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import FINAL
 from trainyard.rest import answers
@@ -68,14 +69,15 @@ def found(client: Client, arguments: argparse.Namespace) -> Iterator[PrintedLine
     sought = {"label": arguments.label} if arguments.label else {"q": arguments.grep or "^", "regex": True}
     sought |= {"rank": arguments.rank, "level": arguments.level, "limit": HITS, "budget_ms": BUDGET_MS}
     while after is not None:
-        page = client.call("GET", f"{place}/search", answers.FoundLines, params=given({**sought, "after": after}))
+        query = given({**sought, "after": after})
+        page = client.call("GET", f"{place}/search", answers.Page[answers.FoundLine], params=query)
         for item in page["items"]:
             asked = {"id": item["id"]}
             whole = client.call("GET", f"{place}/line", answers.LogLine, params=asked) if item.get("length") else item
             # As every command prints it: where it fits the search is of that search alone.
             line = {key: one for key, one in whole.items() if key not in ("spans", "index", "labels")}
             yield _line(cast(answers.LogLine, line), arguments.rank)
-        after = page["next"]
+        after = page.get("next")  # None: all was searched
 
 
 def _line(document: answers.LogLine, rank: int | None) -> PrintedLine:
@@ -111,7 +113,7 @@ def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> No
         screen.table(("step", "value", "labels"), rows)
 
 
-def _series_row(one: answers.Series) -> tuple[object, ...]:
+def _series_row(one: run_answers.Series) -> tuple[object, ...]:
     figures = (figure(one[key]) for key in ("last", "min", "max"))
     return one["name"], _labels(one["labels"]), one["count"], one["first_step"], one["last_step"], *figures
 

@@ -83,9 +83,6 @@ class LocalRun(Watermarks):
     run: run_answers.Run
 
 
-Series = run_answers.Series
-
-
 class LogLine(TypedDict):
     rank: int
     level: str
@@ -103,11 +100,6 @@ class LogPage(TypedDict):
     items: list[LogLine]
     next: str | None
     cursor: str  # where to read on later, also at the end
-
-
-class FoundLines(TypedDict):
-    items: list[FoundLine]
-    next: str | None  # None: all was searched
 
 
 class DatasetFacts(TypedDict):

@@ -93,7 +93,7 @@ class ApiRun:
             for row in batch.to_pylist():
                 yield {name: value for name, value in row.items() if value is not None}
 
-    def series(self) -> Iterator[answers.Series]:
+    def series(self) -> Iterator[run_answers.Series]:
         return self._client.series(self.id)
 
     def attempts(self) -> Iterator[answers.Attempt]:

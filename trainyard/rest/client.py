@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from trainyard.contract.answers import machines as machine_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject
@@ -90,8 +89,8 @@ class Client(Connection):
 
     # Records of a run
 
-    def series(self, run: str) -> Iterator[answers.Series]:
-        return self.pages(f"runs/{quoted(run)}/series", answers.Series)
+    def series(self, run: str) -> Iterator[run_answers.Series]:
+        return self.pages(f"runs/{quoted(run)}/series", run_answers.Series)
 
     def series_csv(self, run: str, **query: QueryValue) -> Iterator[str]:
         """Yield every point as CSV, as ``texts`` does."""
@@ -108,10 +107,7 @@ class Client(Connection):
     def dataset(self, dataset: str) -> answers.DatasetWithFacts:
         return self.call("GET", f"datasets/{quoted(dataset)}", answers.DatasetWithFacts)
 
-    # Nodes and tokens
-
-    def nodes(self, **filters: QueryValue) -> Iterator[machine_answers.Node]:
-        return self.pages("nodes", machine_answers.Node, **filters)
+    # Tokens
 
     def create_token(self, name: str, expires_at: str | None = None) -> answers.NewToken:
         return self.call("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})
