@@ -38,7 +38,8 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
         **{name: str(value) for name, value in found["options"].items()},
     })  # fmt: skip
     if found["state"] == "ready":
-        screen.facts({"holds": f"{_rows(found)} rows, {size(found['size_bytes'])}", "digest": found["digest"]})
+        num = "" if found["num_rows"] is None else f"{found['num_rows']:,}"
+        screen.facts({"holds": f"{num} rows, {size(found['size_bytes'])}", "digest": found["digest"]})
     if columns := facts.get("columns"):
         screen.line("")
         screen.table(("column", "type", "missing", "min", "max", "mean"), [_column(one) for one in columns[:MAX_SHOWN]])
@@ -83,10 +84,6 @@ def _state(one: data_answers.Dataset) -> str:
         "ready": f"ready, {node} looked {ago(one['checked_at'])}",
         "failed": f"failed: {one['problem']} ({node} looked {ago(one['checked_at'])})",
     }[one["state"]]
-
-
-def _rows(one: data_answers.Dataset) -> str:
-    return "" if one["num_rows"] is None else f"{one['num_rows']:,}"
 
 
 def _column(one: ColumnFacts) -> tuple[object, ...]:

@@ -170,7 +170,7 @@ def _facts(estimate: facts.EstimateDocument) -> dict[str, str]:
     return {
         "step": f"{seconds(times['total'])}, {_range(times, seconds)}: {parts}",
         "rate": rate(estimate["units_per_second"], estimate["unit"]),
-        "sent": f"{size(int(estimate['sent_bytes']))} in a step, by the rank that sends most",
+        "sent": f"{size(estimate['sent_bytes'])} in a step, by the rank that sends most",
         "bubble": f"{percent(estimate['bubble'])} of a step" if estimate["bubble"] else "",
         "model": f"{estimate['num_parameters']:,} parameters, {flops} in a step",
     }
@@ -184,19 +184,15 @@ def _memory(estimate: facts.EstimateDocument) -> Iterator[tuple[str, ...]]:
 
 
 def _cells(one: facts.MemoryDocument, limit: float) -> tuple[str, ...]:
-    parts = [size(int(one.get(part, 0))) for part in MEMORY_PARTS]
-    return *parts, size(int(one["total"])), _range(one, _size), size(int(limit))
+    parts = [size(one.get(part, 0.0)) for part in MEMORY_PARTS]
+    return *parts, size(one["total"]), _range(one, size), size(limit)
 
 
 def _proposal(one: facts.ProposalDocument) -> tuple[str, ...]:
     changes = " ".join(f"--set {path}={value}".lower() for path, value in one["changes"].items())
     fullest = max(one["estimate"]["memory"], key=lambda memory: memory["total"])
-    return changes or "as it is", _range(one["estimate"]["step_time"], seconds), _range(fullest, _size), one["sentence"]
+    return changes or "as it is", _range(one["estimate"]["step_time"], seconds), _range(fullest, size), one["sentence"]
 
 
 def _range(one: facts.MemoryDocument | facts.StepTimeDocument, write: Callable[[float], str]) -> str:
     return between(one["low"], one["high"], write)
-
-
-def _size(value: float) -> str:
-    return size(int(value))

@@ -104,7 +104,7 @@ def figure(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def size(num_bytes: int | None) -> str:
+def size(num_bytes: float | None) -> str:
     return "" if num_bytes is None else figures.size(num_bytes)
 
 
