@@ -60,20 +60,14 @@ def _create(request: HttpRequest, values: dict[str, str]) -> str:
         cluster = get_cluster_for(request.user, project, values["cluster"])
     except Forbidden as error:  # the project may not use the cluster: that is said beside the field
         raise ValidationError({"cluster": str(error)}) from None
-    dataset = actions.create_dataset(
-        actor=person(request),
-        project=project,
-        cluster=cluster,
-        name=values["name"],
-        source=values["source"],
-        location=values["location"],
-        options={
-            name: int(values[name]) if info.kind == "number" and NUMBER.fullmatch(values[name]) else values[name]
-            for name, info in options_of(values["source"]).items()
-            if values[name]
-        },
-    )
-    return dataset.pk
+    options = {
+        name: int(values[name]) if info.kind == "number" and NUMBER.fullmatch(values[name]) else values[name]
+        for name, info in options_of(values["source"]).items()
+        if values[name]
+    }
+    given = {name: values[name] for name in ("name", "source", "location")}
+    made = actions.create_dataset(actor=person(request), project=project, cluster=cluster, **given, options=options)
+    return made.pk
 
 
 def _option_names() -> list[str]:

@@ -1,5 +1,7 @@
 """Secrets and Git keys of a project, secrets of oneself: names, versions and times. Values go in and never come out."""
 
+from typing import Any
+
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -83,16 +85,9 @@ def add_key(request: HttpRequest, project_id: str) -> HttpResponse:
     project = get_project(request, project_id)
     typed = {name: request.POST.get(name, "").strip() for name in SHOWN}
     kind = GitKey.Kind.SSH if typed["kind"] == GitKey.Kind.SSH else GitKey.Kind.TOKEN
+    given: dict[str, Any] = {**typed, "kind": kind, "secret": request.POST.get("secret", "")}
     try:
-        actions.add_git_key(
-            actor=person(request),
-            project=project,
-            kind=kind,
-            place=typed["place"],
-            secret=request.POST.get("secret", ""),
-            user=typed["user"],
-            host_keys=typed["host_keys"],
-        )
+        actions.add_git_key(actor=person(request), project=project, **given)
     except ValidationError as error:
         return _shown(request, project, git_key={**typed, "problems": problems_of(error)})
     return _shown(request, project)
