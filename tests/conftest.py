@@ -145,12 +145,14 @@ def django_db_setup(django_db_setup: None) -> None:
 
 
 def allow_flush() -> None:
-    """Let the end of a test that commits empty the audit, which a trigger keeps whole: its head goes first."""
+    """Let the end of a test that commits empty the audit, which triggers keep whole: on SQLite its head goes first, on
+    PostgreSQL no trigger is asked. Rows are deleted there too: to truncate all tables takes it ten times as long."""
     operations = connection.ops
-    plain = operations.sql_flush
+    begin = ["SET LOCAL session_replication_role = replica"] if connection.vendor == "postgresql" else []
 
     def sql_flush(style: Any, tables: Sequence[str], **options: Any) -> list[str]:
-        return sorted(plain(style, tables, **options), key=lambda statement: "runs_audithead" not in statement)
+        ordered = sorted(tables, key=lambda table: table != "runs_audithead")
+        return [*begin, *(f"DELETE FROM {operations.quote_name(table)}" for table in ordered)]
 
     operations.sql_flush = sql_flush  # type: ignore[method-assign]
 
