@@ -79,3 +79,9 @@ QUEUE_SHORT = Goal(AT_MOST, 2)  # percent of a cluster's slot-time in a week
 QUEUE_ELASTIC = Goal(AT_LEAST, 2, of="ratio")  # times the mean wait without elastic jobs
 QUEUE_PASS = Goal(AT_MOST, 0.3)  # seconds of processor time
 QUEUE_LONG_PASS = Goal(AT_MOST, 2)  # over 100,000 waiting runs
+UPGRADE_FAILED = Goal(AT_MOST, 0)  # calls, pages or points
+UPGRADE_PAUSE = Goal(AT_MOST, 2)  # seconds of the longest call, or that a socket is away
+SCALE_LAG = Goal(AT_MOST, 2)  # seconds, p95, of each step
+SCALE_PAGE = Goal(AT_MOST, 1)
+SCALE_TICK = Goal(AT_MOST, 1)
+SCALE_DELIVERY = Goal(AT_MOST, 1)

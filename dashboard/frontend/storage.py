@@ -1,7 +1,10 @@
 """Static files: names that hold a digest, module imports rewritten to them, and an answer fit for ASGI. Third-party
 styles, fonts and scripts are served from node_modules, and only the files that stand here."""
 
+import fcntl
 import hashlib
+import json
+import tempfile
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any, ClassVar, cast
 from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.finders import BaseFinder
+from django.contrib.staticfiles.management.commands.collectstatic import Command
 from django.core.files.storage import FileSystemStorage
 from django.core.management import call_command
 from django.http import HttpRequest, HttpResponse
@@ -107,7 +111,18 @@ class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # wh
 
 
 class StaticMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
-    """Answers with the whole file: all of ours are small, and ASGI would warn of a file that is read in pieces."""
+    """Answers with the whole file: all of ours are small, and ASGI would warn of a file that is read in pieces. Looks
+    for what a web of the next version has collected since: behind a proxy its pages ask us for their files, too."""
+
+    _looked_for = ""
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        path, stamp = request.path_info, Path(self.static_root) / STAMP
+        if path not in self.files and path.startswith(self.static_prefix) and stamp.exists():
+            if (found := stamp.read_text()) != self._looked_for:
+                self._looked_for = found
+                self.add_files(self.static_root, self.static_prefix)
+        return super().__call__(request)
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:
@@ -124,16 +139,39 @@ class StaticMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
 
 
 def collect() -> bool:
-    """Collect the static files into STATIC_ROOT. Returns False when nothing changed since the last time."""
-    stamp = Path(settings.STATIC_ROOT) / STAMP
-    wanted = digest_of_sources()
-    if stamp.exists() and stamp.read_text() == wanted:
-        return False
-    # The stamp goes first and comes last: a start that is killed in between collects again.
-    stamp.unlink(missing_ok=True)
-    call_command("collectstatic", interactive=False, clear=True, verbosity=0, ignore_patterns=NOT_SERVED)
-    stamp.write_text(wanted)
+    """Collect the static files into STATIC_ROOT. Returns False when nothing changed since the last time.
+
+    Other webs may serve from there, of the version before: their files stay until the next change. Of several that
+    start at once one collects."""
+    root = Path(settings.STATIC_ROOT)
+    root.mkdir(parents=True, exist_ok=True)
+    with root.with_suffix(".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp, wanted = root / STAMP, digest_of_sources()
+        if stamp.exists() and stamp.read_text() == wanted:
+            return False
+        with tempfile.TemporaryDirectory(dir=root.parent, prefix="static-") as fresh:
+            command = Command()
+            command.storage = Storage(location=fresh)
+            call_command(command, interactive=False, verbosity=0, ignore_patterns=NOT_SERVED)
+            # The stamp goes first and comes last: a start that is killed in between collects again.
+            stamp.unlink(missing_ok=True)
+            _replace(root, Path(fresh))
+        stamp.write_text(wanted)
     return True
+
+
+def _replace(root: Path, fresh: Path) -> None:
+    """Move the fresh files to ``root``, and remove from it what neither they nor the collection before had."""
+    manifest = root / Storage.manifest_name
+    before = set(json.loads(manifest.read_text())["paths"].values()) if manifest.exists() else set()
+    new = {str(file.relative_to(fresh)) for file in fresh.rglob("*") if file.is_file()}
+    for file in [file for file in root.rglob("*") if file.is_file()]:
+        if (name := str(file.relative_to(root))) not in new and name.removesuffix(".gz") not in before:
+            file.unlink()
+    for name in sorted(new):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (fresh / name).replace(root / name)
 
 
 def digest_of_sources() -> str:

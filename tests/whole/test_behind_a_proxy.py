@@ -26,7 +26,7 @@ user www-data;
 pid {folder}/nginx.pid;
 error_log {folder}/nginx.log;
 daemon off;
-events {{ worker_connections 256; }}
+events {{ worker_connections 4096; }}
 http {{
     access_log off;
     client_body_temp_path {folder}/bodies;

@@ -191,18 +191,18 @@ class Company(TwoWebs):
         with Yard(cast(Up, SimpleNamespace(url=self.url, token=token, home=self.home))) as yard:
             yield yard
 
-    def join(self, token: str) -> None:
+    def join(self, token: str, slots: int = 1) -> None:
         words = ["node", "--join", token, "--server", self.url, "--home", str(self.folder / "far"), "--name", "far"]
         changes = {"TRAINYARD_CA": str(self.folder / "ca.pem"), "TRAINYARD_MEMORY": str(self.folder)}
         with (self.folder / "node.log").open("ab") as log:
             self.processes.append(subprocess.Popen(
-                tethered([str(self.node), *words, "--slots", "1"]), env=plain_environment(**changes), stdout=log,
+                tethered([str(self.node), *words, "--slots", str(slots)]), env=plain_environment(**changes), stdout=log,
                 stderr=log, cwd=self.folder,
             ))  # fmt: skip
 
 
-@pytest.fixture
-def owner() -> Iterator[pwd.struct_passwd]:
+@contextmanager
+def new_owner() -> Iterator[pwd.struct_passwd]:
     name = f"trainyard-{secrets.token_hex(4)}"
     subprocess.run(["useradd", "--system", "--home-dir", "/nonexistent", name], check=True, timeout=60)
     try:
@@ -211,14 +211,16 @@ def owner() -> Iterator[pwd.struct_passwd]:
         subprocess.run(["userdel", name], check=True, timeout=60)
 
 
-@pytest.fixture
-def company(owner: pwd.struct_passwd, monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
+@contextmanager
+def running_company(owner: pwd.struct_passwd) -> Iterator[Company | None]:
+    """Yield it from a wheel of what is here now, or None on a machine without PostgreSQL's server."""
     with short_folder("ty-company-") as folder:
         folder.chmod(0o755)
         (folder / "postgresql").mkdir()
         database = start_postgresql(folder / "postgresql", is_durable=True)
         if database is None:
-            pytest.skip("PostgreSQL's server is not on this machine (Debian: apt-get install postgresql)")
+            yield None
+            return
         one = Company(folder, database, owner)
         try:
             wheel = wheel_of(source_in(folder / "source"), folder)
@@ -227,14 +229,23 @@ def company(owner: pwd.struct_passwd, monkeypatch: pytest.MonkeyPatch) -> Iterat
             [packages] = (folder / "server").glob("lib/python*/site-packages")
             [others] = (folder / "node").glob("lib/python*/site-packages")
             (others / "others.pth").write_text(f"{packages}\n")
-            for name in ("SSL_CERT_FILE", "TRAINYARD_CA"):  # for the test itself
-                monkeypatch.setenv(name, str(folder / "ca.pem"))
-            one.start()
-            yield one
+            with pytest.MonkeyPatch.context() as patch:
+                for name in ("SSL_CERT_FILE", "TRAINYARD_CA"):  # for the test itself
+                    patch.setenv(name, str(folder / "ca.pem"))
+                one.start()
+                yield one
         finally:
             print(one.log())  # shown where the test fails
             one.stop()
             database.stop()
+
+
+@pytest.fixture
+def company() -> Iterator[Company]:
+    with new_owner() as owner, running_company(owner) as one:
+        if one is None:
+            pytest.skip("PostgreSQL's server is not on this machine (Debian: apt-get install postgresql)")
+        yield one
 
 
 class Pages:
@@ -320,8 +331,18 @@ def start_all_again(company: Company, yard: Yard, run: str) -> None:
 
 def upgrade_and_back(company: Company, yard: Yard, run: str) -> None:
     """A later version with one more table, and back to this one."""
-    folder = company.folder
-    [before] = folder.glob("*.whl")
+    [before] = company.folder.glob("*.whl")
+    for wheel, migrates in ((later_wheel(company.folder), True), (before, False)):
+        install(company.folder / "server", "--no-deps", "--force-reinstall", str(wheel))
+        if migrates:
+            assert company.says("migrate").startswith("1 migrations were applied")
+        for name in ("control", "ingest", "web-0", "web-1"):
+            company.again(name)
+        goes_on(company, yard, run)
+
+
+def later_wheel(folder: Path) -> Path:
+    """Make it of the source there, with one more migration."""
     newest = max((folder / "source" / "runs" / "migrations").glob("0*.py")).stem
     later = f"{int(newest[:4]) + 1:04}_later"
     (folder / "source" / "runs" / "migrations" / f"{later}.py").write_text(LATER.format(newest=newest))
@@ -329,13 +350,7 @@ def upgrade_and_back(company: Company, yard: Yard, run: str) -> None:
         file = folder / "source" / name
         file.write_text(file.read_text().replace('version = "0.1.0"', 'version = "0.2.0"')
                         .replace('__version__ = "0.1.0"', '__version__ = "0.2.0"'))  # fmt: skip
-    for wheel, migrates in ((wheel_of(folder / "source", folder / "later"), True), (before, False)):
-        install(folder / "server", "--no-deps", "--force-reinstall", str(wheel))
-        if migrates:
-            assert company.says("migrate").startswith("1 migrations were applied")
-        for name in ("control", "ingest", "web-0", "web-1"):
-            company.again(name)
-        goes_on(company, yard, run)
+    return wheel_of(folder / "source", folder / "later")
 
 
 def ended(yard: Yard, run: str) -> dict[int, float]:
