@@ -30,8 +30,17 @@ from trainyard.contract.base import encode
 from trainyard.contract.machines import Cpu, Gpu, GpuHealth, Health, HealthSample, Inventory
 from trainyard.contract.node_status import ListedAttempt, NodeStatus
 from trainyard.contract.reports import AttemptReport, RankReport
-from trainyard.contract.seals import EPOCH_KEY, down_key, frames_scope, mac, report_key, report_scope
-from trainyard.contract.seals import seal, stream_key, up_key
+from trainyard.contract.seals import (
+    EPOCH_KEY,
+    down_key,
+    frames_scope,
+    mac,
+    report_key,
+    report_scope,
+    seal,
+    stream_key,
+    up_key,
+)
 from trainyard.contract.statuses import Phase
 
 EVERY_S = 1.0
@@ -60,7 +69,7 @@ class FleetNode:
         count = plan.num_ranks
         gpus = [Gpu(index, "NVIDIA H100 80GB HBM3", f"GPU-{uuid.uuid4()}", GPU_BYTES) for index in range(count)]
         self.inventory = Inventory(
-            hostname=plan.name, platform="Linux 6.1", python="3.12.1", torch="2.9.0", cpu=Cpu("AMD EPYC 9654", 192, 192),
+            hostname=plan.name, platform="Linux 6.1", python="3.12.1", torch="2.9.0", cpu=Cpu("AMD EPYC", 192, 192),
             memory_bytes=2**40, disk_bytes=2**43, gpus=gpus, driver="570.86", isolation="namespaces", is_warm=True,
             tools=["uv", "podman"],
         )  # fmt: skip

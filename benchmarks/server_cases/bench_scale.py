@@ -1,9 +1,9 @@
 """How large it gets: 500 nodes of 8 GPUs, 10,000 series at a point a second, 5,000 sockets over two webs, in steps.
 
-All processes are those of `trainyard serve`, with PostgreSQL and Valkey. Nodes are documents (benchmarks/load/fleet.py):
-nothing trains. Steps add to each other, and each is measured once what it adds is there. A step's figures are compared
-with limits; the last row says which was passed first. Who asks runs on the same machine, and its share of the processor
-is told apart.
+All processes are those of `trainyard serve`, with PostgreSQL and Valkey. Nodes are documents
+(benchmarks/load/fleet.py): nothing trains. Steps add to each other, and each is measured once what it adds is there. A
+step's figures are compared with limits; the last row says which was passed first. Who asks runs on the same machine,
+and its share of the processor is told apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
-from itertools import cycle
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -311,7 +311,7 @@ def watch(place: Place, found: Found, runs: list[Run], seconds: float) -> None:
     over.set()
     browser.join()
     found.tick_s = num_held / num_looks * seconds / max(1, len(ends) - 1)
-    gaps = [after - before for before, after in zip(ends, ends[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(ends)]
     found.between_ticks_s = max(gaps, default=seconds)
 
 
@@ -406,8 +406,8 @@ def costs(found: list[Found]) -> list[Row]:
     return [
         Row("control, for 100 nodes", 100 * per_node, "% of a core", None, "", note="step 2 less step 1"),
         Row("ingest, for 1,000 series at 1 Hz, with what nodes send", per_series, "% of a core", None, ""),
-        Row("webs, for 1,000 deliveries a second of 100 series each", 1e5 * more("web-0", "web-1") / max(1.0, deliveries),
-            "% of a core", None, ""),
+        Row("webs, for 1,000 deliveries a second of 100 series each",
+            1e5 * more("web-0", "web-1") / max(1.0, deliveries), "% of a core", None, ""),
         Row("webs, for a socket", memory * 1024 / sockets, "KiB", None, ""),
     ]  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""An upgrade while it is used: a company's server from the wheel (tests/whole/test_company.py), upgraded to a wheel with
-one more migration and taken back, in the documented order. Twenty runs log once a second, two hundred sockets watch
-them, fifty programs call every two seconds, and browsers open whole pages, all through nginx.
+"""An upgrade while it is used: a company's server from the wheel (tests/whole/test_company.py), upgraded to a wheel
+with one more migration and taken back, in the documented order. Twenty runs log once a second, two hundred sockets
+watch them, fifty programs call every two seconds, and browsers open whole pages, all through nginx.
 
 Runs, programs and pages are paced, so that they do not saturate the machine by themselves. ``UPGRADE_OUT`` names a file
 for the times of all steps and the longest calls of each.

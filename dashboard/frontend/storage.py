@@ -111,17 +111,17 @@ class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # wh
 
 
 class StaticMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
-    """Answers with the whole file: all of ours are small, and ASGI would warn of a file that is read in pieces. Looks
-    for what a web of the next version has collected since: behind a proxy its pages ask us for their files, too."""
+    """Answers with the whole file: all of ours are small, and ASGI would warn of a file that is read in pieces."""
 
     _looked_for = ""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Look for what a web of the next version has collected since: its pages ask us for their files, too."""
         path, stamp = request.path_info, Path(self.static_root) / STAMP
-        if path not in self.files and path.startswith(self.static_prefix) and stamp.exists():
-            if (found := stamp.read_text()) != self._looked_for:
-                self._looked_for = found
-                self.add_files(self.static_root, self.static_prefix)
+        is_missing = path.startswith(self.static_prefix) and path not in self.files and stamp.exists()
+        if is_missing and (found := stamp.read_text()) != self._looked_for:
+            self._looked_for = found
+            self.add_files(self.static_root, self.static_prefix)
         return super().__call__(request)
 
     @staticmethod
@@ -141,37 +141,30 @@ class StaticMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
 def collect() -> bool:
     """Collect the static files into STATIC_ROOT. Returns False when nothing changed since the last time.
 
-    Other webs may serve from there, of the version before: their files stay until the next change. Of several that
-    start at once one collects."""
+    A web of the version before may serve from there: its files stay until the next change. Of several webs that start
+    at once one collects."""
     root = Path(settings.STATIC_ROOT)
     root.mkdir(parents=True, exist_ok=True)
-    with root.with_suffix(".lock").open("a") as lock:
+    with root.with_suffix(".lock").open("a") as lock, tempfile.TemporaryDirectory(dir=root.parent) as folder:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp, wanted = root / STAMP, digest_of_sources()
+        stamp, manifest, wanted = root / STAMP, root / Storage.manifest_name, digest_of_sources()
         if stamp.exists() and stamp.read_text() == wanted:
             return False
-        with tempfile.TemporaryDirectory(dir=root.parent, prefix="static-") as fresh:
-            command = Command()
-            command.storage = Storage(location=fresh)
-            call_command(command, interactive=False, verbosity=0, ignore_patterns=NOT_SERVED)
-            # The stamp goes first and comes last: a start that is killed in between collects again.
-            stamp.unlink(missing_ok=True)
-            _replace(root, Path(fresh))
+        command = Command()
+        command.storage = Storage(location=folder)
+        call_command(command, interactive=False, verbosity=0, ignore_patterns=NOT_SERVED)
+        # The stamp goes first and comes last: a start that is killed in between collects again.
+        stamp.unlink(missing_ok=True)
+        before = set(json.loads(manifest.read_text())["paths"].values()) if manifest.exists() else set()
+        for file in [file for file in root.rglob("*") if file.is_file()]:
+            if file.relative_to(root).as_posix().removesuffix(".gz") not in before:
+                file.unlink()
+        for file in [file for file in Path(folder).rglob("*") if file.is_file()]:
+            target = root / file.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
         stamp.write_text(wanted)
     return True
-
-
-def _replace(root: Path, fresh: Path) -> None:
-    """Move the fresh files to ``root``, and remove from it what neither they nor the collection before had."""
-    manifest = root / Storage.manifest_name
-    before = set(json.loads(manifest.read_text())["paths"].values()) if manifest.exists() else set()
-    new = {str(file.relative_to(fresh)) for file in fresh.rglob("*") if file.is_file()}
-    for file in [file for file in root.rglob("*") if file.is_file()]:
-        if (name := str(file.relative_to(root))) not in new and name.removesuffix(".gz") not in before:
-            file.unlink()
-    for name in sorted(new):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (fresh / name).replace(root / name)
 
 
 def digest_of_sources() -> str:

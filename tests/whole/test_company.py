@@ -342,7 +342,10 @@ def upgrade_and_back(company: Company, yard: Yard, run: str) -> None:
 
 
 def later_wheel(folder: Path) -> Path:
-    """Make it of the source there, with one more migration."""
+    """Make it of the source there, with one more migration and other styles and scripts."""
+    for name in ("css/tokens.css", "js/app.js"):
+        with (folder / "source" / "static" / name).open("a") as file:
+            file.write("\n/* later */\n")
     newest = max((folder / "source" / "runs" / "migrations").glob("0*.py")).stem
     later = f"{int(newest[:4]) + 1:04}_later"
     (folder / "source" / "runs" / "migrations" / f"{later}.py").write_text(LATER.format(newest=newest))
