@@ -103,19 +103,15 @@ def _why_not(runtime: ContainerRuntime, environment: Mapping[str, str], *more: s
 log = structlog.get_logger(__name__)
 
 
-def remove_image(program: str, image: str, names: Sequence[str] = ()) -> bool:
+def remove_image(program: str, image: str, names: Sequence[str] = ()) -> None:
     """Remove an image from the node, which has ``names`` for our sake. It stays where a container uses it, or where it
     has a tag besides that somebody else gave it."""
-    if not program:
-        return False
     runtime = ContainerRuntime(program=program)
-    if not names:  # of an archive: Podman itself refuses what is in use, or has several names
-        is_gone = call(podman(runtime, "image", "rm", image)) is not None
-    elif is_gone := _is_ours_alone(runtime, image, names):
-        is_gone = call(podman(runtime, "image", "rm", "--force", image)) is not None  # it has several names
-    if is_gone:
+    if not program or (names and not _is_ours_alone(runtime, image, names)):
+        return
+    # An archive's has no names of ours: then Podman itself refuses what is in use, or has several names.
+    if call(podman(runtime, "image", "rm", *(["--force"] if names else []), image)) is not None:
         log.info("image.evicted", image=image[:12])
-    return is_gone
 
 
 def _is_ours_alone(runtime: ContainerRuntime, image: str, names: Sequence[str]) -> bool:
@@ -127,11 +123,10 @@ def _is_ours_alone(runtime: ContainerRuntime, image: str, names: Sequence[str]) 
     return not {tag for tag in tags if not any(is_of(tag, with_tag(name)) for name in names)}
 
 
-def remove_leftovers(program: str, home: Path) -> list[str]:
-    """Remove the containers and the shared memory of attempts that have no supervisor any more. Returns the names of
-    the containers."""
+def remove_leftovers(program: str, home: Path) -> None:
+    """Remove the containers and the shared memory of attempts that have no supervisor any more."""
     if not (home / "environments" / "containers.json").exists():
-        return []  # no container ever ran here
+        return  # no container ever ran here
     runtime = ContainerRuntime(program=program)
     listed = call(podman(runtime, "ps", "--all", "--filter", f"label={OWNER}={home}", "--format", "json"))
     left = [str(one["Names"][0]) for one in json.loads(listed or "[]") if _is_over(one.get("Labels") or {})]
@@ -142,7 +137,6 @@ def remove_leftovers(program: str, home: Path) -> list[str]:
     for path in SHARED.glob(f"{SHARED_MEMORY}*"):
         if path.name.removeprefix(SHARED_MEMORY).partition("-")[0] in over:
             remove_tree(path)
-    return left
 
 
 def _is_over(labels: dict[str, str]) -> bool:
