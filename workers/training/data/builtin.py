@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from trainyard.spec.sections.data import QUANTITIES
 from workers.training.data.samples import TABLES
 from workers.training.data.sources.files import Files
 from workers.training.data.sources.images import facts_of
@@ -16,7 +17,6 @@ from workers.training.data.tabular.columns import Batch
 from workers.training.data.tabular.table_samples import write_table
 from workers.training.data.tabular.tables import arrow_column
 
-QUANTITIES = ("diabetes",)
 TARGET = "target"
 DARKEST = 16  # of the digits' pixels
 
