@@ -153,16 +153,10 @@ def conditions_of(trials: Sequence[StudyTrial]) -> tuple[dict[str, dict[str, Val
     parameters for which there is no such choice."""
     names = {name for trial in trials for name in trial.parameters}
     partial = sorted(name for name in names if any(name not in trial.parameters for trial in trials))
-    found: dict[str, dict[str, Value]] = {}
-    unexplained: list[str] = []
-    choices = sorted({name for t in trials for name, one in t.distributions.items() if one.kind == "choice"})
-    for name in partial:
-        condition = _condition(name, [one for one in choices if one not in partial], trials)
-        if condition is None:
-            unexplained.append(name)
-        else:
-            found[name] = condition
-    return found, unexplained
+    choices = {name for t in trials for name, one in t.distributions.items() if one.kind == "choice"}
+    found = {name: _condition(name, sorted(choices.difference(partial)), trials) for name in partial}
+    unexplained = [name for name, condition in found.items() if condition is None]
+    return {name: condition for name, condition in found.items() if condition is not None}, unexplained
 
 
 def _condition(name: str, choices: Sequence[str], trials: Sequence[StudyTrial]) -> dict[str, Value] | None:

@@ -124,7 +124,7 @@ class Late:
     def complete(self, refuse: Refuse) -> None:
         """Put in what has arrived; what is not a number goes to ``refuse`` and is left out."""
         bad = set()
-        for place, copy in self.arriving.copies():
+        for place, copy in self.arriving.copies:
             try:
                 self.row[place] = number(copy)
             except Exception as error:  # a complex number, or a GPU that failed meanwhile
@@ -262,18 +262,18 @@ def _text_bytes(text: str) -> int:
 class Arriving:
     """The numbers of one call of ``log`` that are on their way from a device."""
 
-    __slots__ = ("_copies", "_events")
+    __slots__ = ("_events", "copies")
 
     def __init__(self) -> None:
-        self._copies: list[tuple[int, Any]] = []  # place in the row, and the copy in pinned memory
+        self.copies: list[tuple[int, Any]] = []  # place in the row, and the copy in pinned memory
         self._events: dict[Any, Any] = {}  # for each device what happens behind its last copy
 
     def __bool__(self) -> bool:
-        return bool(self._copies)
+        return bool(self.copies)
 
     def take(self, place: int, scalar: Any) -> None:
         """Start to copy ``scalar``, which ``is_remote``. Raises what PyTorch raises."""
-        self._copies.append((place, scalar.detach().to("cpu", non_blocking=True)))
+        self.copies.append((place, scalar.detach().to("cpu", non_blocking=True)))
         self._events[scalar.device] = None
 
     def mark(self) -> None:
@@ -286,9 +286,6 @@ class Arriving:
     def is_there(self) -> bool:
         """Return whether every copy has arrived; asks, and does not wait. Raises what PyTorch raises."""
         return all(event.query() for event in self._events.values())
-
-    def copies(self) -> list[tuple[int, Any]]:
-        return self._copies
 
 
 def is_remote(value: object) -> bool:

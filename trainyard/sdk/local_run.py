@@ -45,26 +45,18 @@ def begin(name: str | None, environ: Mapping[str, str] = os.environ) -> str:
     return found
 
 
-def wanted(
-    id: str | None,
-    resume: str | bool | None,
-    *,
-    name: str | None,
-    project: str | None,
-    folder: Path,
-    environ: Mapping[str, str] = os.environ,
-) -> str:
+def wanted(id: str | None, resume: str | bool | None, *, name: str | None, project: str | None, folder: Path) -> str:
     """Return the local id of the run that ``init`` is asked to go on with, or to begin; "" where it is asked for none.
     Raises ValueError for a word that ``resume`` does not take, and where it refuses."""
     resume = {None: "allow", True: "auto", False: "never"}.get(resume, resume)  # type: ignore[arg-type]
     if resume not in RESUMES:
         raise ValueError(f"init: resume={resume!r} is none of {', '.join(RESUMES)}")
-    if "TRAINYARD_SPOOL" in environ:
+    if "TRAINYARD_SPOOL" in os.environ:
         return ""  # where the run goes on is the server's to say
     if id is None:
         if resume == "must":
             raise ValueError("init: resume='must' needs an id")
-        if resume == "auto" and environ.get(VARIABLE) is None:
+        if resume == "auto" and os.environ.get(VARIABLE) is None:
             with contextlib.suppress(OSError):
                 known = note_of(name, folder).read_text().strip()
                 return known if _ID.fullmatch(known) else ""

@@ -256,11 +256,8 @@ def send_files(client: Client, run: LocalRun, run_id: str, waits: Sequence[float
     known = {one["path"]: one for one in client.file_list(run_id)["items"]} if found else {}
     for path, file in found.items():
         stat, has, why = file.stat(), known.get(path), ""
-        if (
-            has
-            and has["size_bytes"] == stat.st_size
-            and datetime.fromisoformat(has["modified_at"]).timestamp() > stat.st_ctime
-        ):
+        sent_at = datetime.fromisoformat(has["modified_at"]).timestamp() if has else 0.0
+        if has and has["size_bytes"] == stat.st_size and sent_at > stat.st_ctime:
             yield path, 0, ""
             continue
         try:
