@@ -226,10 +226,8 @@ def _install_by_uv(plan: BuildPlan, steps: Steps, variables: dict[str, str], lin
 
 def _installable(requirement: str) -> str:
     """A package of the code is installed, and not linked: its folder is gone when ranks run."""
-    for option in ("-e ", "--editable ", "--editable="):
-        if requirement.startswith(option):
-            return requirement.removeprefix(option).strip()
-    return requirement
+    options = ("-e ", "--editable ", "--editable=")
+    return next((requirement.removeprefix(one).strip() for one in options if requirement.startswith(one)), requirement)
 
 
 def _overrides(work: Path) -> Path:

@@ -185,14 +185,13 @@ class Relay:
         with contextlib.suppress(SessionGone):
             while data := await _read_some(reader):
                 await self._link.room()
-                if limit is not None and self._bytes_out + len(data) > limit:
-                    data = data[: limit - self._bytes_out]
-                    await self._link.send(FrameKind.OUTPUT, bytes((stream,)) + data)
-                    self._bytes_out += len(data)
-                    self._finish("output-limit", f"The command was ended: it printed more than {limit:,} bytes.")
-                    return
+                left = None if limit is None else limit - self._bytes_out
+                is_over, data = left is not None and len(data) > left, data[:left]
                 self._bytes_out += len(data)
                 await self._link.send(FrameKind.OUTPUT, bytes((stream,)) + data)
+                if is_over:
+                    self._finish("output-limit", f"The command was ended: it printed more than {limit:,} bytes.")
+                    return
 
     async def _write_input(self, child: Child) -> None:
         if child.input is None:

@@ -120,10 +120,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def descendants_of(pid: int) -> list[int]:
-    found: list[int] = []
-    for child in children_of(pid):
-        found += [child, *descendants_of(child)]
-    return found
+    return [one for child in children_of(pid) for one in (child, *descendants_of(child))]
 
 
 def kill_children(on_exit: Callable[[int, int], None] | None = None) -> None:
@@ -195,14 +192,9 @@ def tcp_sockets(net: Path) -> Iterator[tuple[str, list[str]]]:
 def socket_inodes(folder: Path) -> set[str]:
     """Return the inodes of the sockets that a process holds. ``folder``: its ``/proc/PID/fd``."""
     found = set()
-    try:
+    with contextlib.suppress(OSError):  # it has ended, or belongs to another user
         for entry in os.scandir(folder):
-            try:
-                target = str(Path(entry.path).readlink())
-            except OSError:  # closed meanwhile
-                continue
-            if target.startswith("socket:["):
-                found.add(target[8:-1])
-    except OSError:  # it has ended, or belongs to another user
-        return set()
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if (target := str(Path(entry.path).readlink())).startswith("socket:["):
+                    found.add(target[8:-1])
     return found

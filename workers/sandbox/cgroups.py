@@ -174,13 +174,11 @@ def count_memory_kills() -> int:
 
 def _counters() -> Iterator[Path]:
     """Yield where the counter of the own cgroup may be: version 2, then 1, by its path and as a container sees it."""
-    lines = _lines(OWN_CGROUPS)
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
+    lines = [line.split(":", 2) for line in _lines(OWN_CGROUPS)]
+    for _, controllers, path in lines:
         if not controllers:
             yield from (folder / "memory.events" for folder in (CGROUPS / path.lstrip("/"), CGROUPS))
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
+    for _, controllers, path in lines:
         if "memory" in controllers.split(","):
             base = CGROUPS / "memory"
             yield from (folder / "memory.oom_control" for folder in (base / path.lstrip("/"), base))

@@ -148,9 +148,9 @@ class ContainerBuild(EnvironmentBuild):
             if call(words, self._tools.podman_environment) is None:
                 self.place.delete()
                 return
-        if record is not None and not set(self._names) <= set(record.image_names):
-            record.image_names = tuple(sorted({*record.image_names, *self._names}))
-            self.place.write_record(record)
+            if not set(self._names) <= set(record.image_names):
+                record.image_names = tuple(sorted({*record.image_names, *self._names}))
+                self.place.write_record(record)
         super()._use()
 
     def _describe(self, record: EnvironmentRecord) -> str:
@@ -180,12 +180,11 @@ class ContainerBuild(EnvironmentBuild):
         if image is None:
             self._fail("Podman named no image.")
             return
-        if "@" not in self._reference and image.digest and not self._section.container.archive:
-            self._know(self._reference)
-            self._resolve(image.digest)
-            return
         if not self._section.container.archive:
             self._know(self._reference if self._section.container.image else "")
+            if "@" not in self._reference and image.digest:
+                self._resolve(image.digest)
+                return
         self._record(image=image.id, image_digest=image.digest, image_names=self._names, bytes=image.bytes)
 
     def _know(self, reference: str) -> None:

@@ -281,7 +281,6 @@ def replica_plan(request: StartRequest, order: Order, go: Go) -> ReplicaPlan | N
 
 def peer_of(order: Order, memory: MemoryOrder) -> PeerNode | None:
     """Return the next node of the attempt that receives states, the first behind the last; None where no other does."""
-    for one in [*memory.nodes[order.node_rank + 1 :], *memory.nodes[: order.node_rank]]:
-        if one.port is not None and one.address:
-            return PeerNode(one.node, one.address, one.port)
-    return None
+    others = [*memory.nodes[order.node_rank + 1 :], *memory.nodes[: order.node_rank]]
+    peers = (PeerNode(one.node, one.address, one.port) for one in others if one.port is not None and one.address)
+    return next(peers, None)
