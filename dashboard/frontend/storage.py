@@ -122,7 +122,8 @@ class StaticMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
         if is_missing and (found := stamp.read_text()) != self._looked_for:
             self._looked_for = found
             self.add_files(self.static_root, self.static_prefix)
-        return super().__call__(request)
+        answer: HttpResponse = super().__call__(request)
+        return answer
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:

@@ -87,7 +87,9 @@ def _spread(signals: Sequence[Signal], now: datetime, *, counts: bool) -> None:
     causes = {one.fields["cause"] for one in signals}
     known = set(Notice.objects.filter(cause__in=causes).values_list("rule_id", "cause"))
     of_runs = Following.objects.filter(run__in={one.fields["run_id"] for one in signals if "run_id" in one.fields})
-    is_muted = {(user, run): muted for user, run, muted in of_runs.values_list("user_id", "run_id", "is_muted")}
+    is_muted: dict[tuple[int | None, str | None], bool] = {
+        (user, run): muted for user, run, muted in of_runs.values_list("user_id", "run_id", "is_muted")
+    }
     made: dict[tuple[str, str], Notice] = {}
     for one in signals:
         cause, run = one.fields["cause"], one.fields.get("run_id")

@@ -36,7 +36,7 @@ LEASE = timedelta(seconds=60)  # longer than it takes to send one
 FIRST_WAIT_S, LONGEST_WAIT_S, MAX_TRIES = 2.0, 300.0, 300  # a day
 AT_A_TIME, OF_ONE = 8, 2  # receivers, and of them at most of one person or project
 OF_DAY, HOUR = clock_time(8), timedelta(hours=1)  # when a digest of each day is sent
-TOGETHER = {Where.DISCORD: 6, Where.PAGERDUTY: 1}  # notices that one message holds; elsewhere 50
+TOGETHER: dict[str, int] = {Where.DISCORD: 6, Where.PAGERDUTY: 1}  # notices that one message holds; elsewhere 50
 
 
 def due(now: datetime) -> set[str]:

@@ -92,20 +92,3 @@ HOLDINGS = (
     Holding("runs.AuditEntry", "actor_number", "what they did, from which address, by which token", K,
             ("previous_hash",), ("actor", "address")),
 )  # fmt: skip
-
-# Fields that are named like those of people, and hold nothing of one.
-NOT_OF_PEOPLE = {
-    "runs.Node.address": "of a machine",
-    "runs.Dataset.checked_by": "a node",
-    "runs.Project.slots_per_person": "a number, the same for all",
-    "runs.Run.found_by": "words of the run's name and tags, for lists",
-    "runs.ProvidedGroup.external_id": "of a group",
-    "runs.Identity.keeps_person": "whether the person comes in through the provider alone",
-    "runs.SecretUse.is_personal": "whether a secret was a person's; whose is in the run",
-}
-
-# Models without a line above: what their rows are about is no person, or nobody can be found in them.
-WITHOUT_PEOPLE = {
-    "runs.ErasedPerson": "a tombstone: a number and a keyed digest",
-    "sessions.Session": "Django's rows of sessions; they end with runs.BrowserSession",
-}

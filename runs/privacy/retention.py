@@ -1,6 +1,7 @@
 """How much a project keeps, and for how long, by kind. A preview shows what would go; it goes in rounds."""
 
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -142,7 +143,7 @@ def _remove_folder(folder: Path) -> None:
             raise Refused("not-deleted", f"Files of run {name} cannot be deleted: {why}.") from error
 
 
-_REMOVERS = {
+_REMOVERS: dict[DataKind, Callable[[str], object]] = {
     DataKind.LOGS: remove_logs, DataKind.METRICS: remove_points, DataKind.MEDIA: remove_media,
     DataKind.CHECKPOINTS: remove_checkpoint_rows,
     DataKind.OUTPUTS: lambda run_id: _remove_folder(output_folder(run_id)),

@@ -9,12 +9,29 @@ from django.apps import apps
 from django.db.models import Field
 
 from runs.models import User
-from runs.privacy.data_map import HOLDINGS, NOT_OF_PEOPLE, WITHOUT_PEOPLE
+from runs.privacy.data_map import HOLDINGS
 from tests.printed_pages.data_map import documented
 
 DOCS = Path(__file__).parents[3] / "docs"
 LOOKS_PERSONAL = re.compile(r"user|(?<!f)actor|person|email|author|address|agent|first_name|last_name|external_id|_by$")
 MODELS = {model._meta.label: model for model in apps.get_models(include_auto_created=True)}
+
+# Fields that are named like those of people, and hold nothing of one.
+NOT_OF_PEOPLE = {
+    "runs.Node.address": "of a machine",
+    "runs.Dataset.checked_by": "a node",
+    "runs.Project.slots_per_person": "a number, the same for all",
+    "runs.Run.found_by": "words of the run's name and tags, for lists",
+    "runs.ProvidedGroup.external_id": "of a group",
+    "runs.Identity.keeps_person": "whether the person comes in through the provider alone",
+    "runs.SecretUse.is_personal": "whether a secret was a person's; whose is in the run",
+}
+
+# Models without a line above: what their rows are about is no person, or nobody can be found in them.
+WITHOUT_PEOPLE = {
+    "runs.ErasedPerson": "a tombstone: a number and a keyed digest",
+    "sessions.Session": "Django's rows of sessions; they end with runs.BrowserSession",
+}
 
 
 def fields_of(label: str) -> list[Field]:  # type: ignore[type-arg]
