@@ -44,14 +44,14 @@ def _field(name: str) -> Field:
 def _rows(runs: Sequence[Run], fields: Sequence[Field]) -> Iterator[tuple[str, tuple[Cell, ...]]]:
     keys = [run.pk for run in runs]
     kinds = {field.kind for field in fields}
-    projects = dict(Project.objects.values_list("pk", "name")) if "project" in kinds else {}
-    people = {run.created_by_id for run in runs if run.created_by_id is not None} if "user" in kinds else set()
-    users: dict[int | None, str] = dict(User.objects.filter(pk__in=people).values_list("pk", "username"))
+    stored = {
+        kind: _fixed_cells(kind, [getattr(run, STORED[kind]) for run in runs]) for kind in STORED if kind in kinds
+    }
     series = {field.series for field in fields if field.kind == "summary"}
     figures = {name: read.summaries(keys, name=name) for name in series}
     means = {field.series: dict(read.means(field.series, keys)) for field in fields if field.statistic == MEAN}
 
-    def cell(run: Run, field: Field) -> Cell:
+    def cell(number: int, run: Run, field: Field) -> Cell:
         match field.kind:
             case "spec" | "config":
                 return plain(_at(getattr(run, field.kind), field.path))
@@ -60,20 +60,10 @@ def _rows(runs: Sequence[Run], fields: Sequence[Field]) -> Iterator[tuple[str, t
             case "summary":
                 summary = figures[field.series][run.pk].get(field.series)
                 return plain(summary[cast(Statistic, field.statistic)]) if summary else None
-            case "project":
-                return projects.get(run.project_id)
-            case "user":
-                return users.get(run.created_by_id)
-            case "created":
-                return run.created_at.timestamp()
-            case "ended":
-                return run.ended_at.timestamp() if run.ended_at else None
-            case "tag":
-                return ", ".join(run.tags) or None
-        return run.status if field.kind == "status" else run.name
+        return stored[field.kind][number]
 
-    for run in runs:
-        yield run.pk, tuple(cell(run, field) for field in fields)
+    for number, run in enumerate(runs):
+        yield run.pk, tuple(cell(number, run, field) for field in fields)
 
 
 def _at(document: Any, path: Sequence[str]) -> Any:
@@ -126,14 +116,14 @@ def _fixed_cells(kind: str, cells: list[Any]) -> list[Cell]:
     if kind == "user":
         return list(map(dict(User.objects.filter(pk__in=set(cells)).values_list("pk", "username")).get, cells))
     if kind in TIMES:
-        return [None if text is None else _seconds(text) for text in cells]
+        return [None if at is None else _seconds(at) for at in cells]
     if kind == "tag":  # SQLite keeps a list as a text
         return [", ".join(json.loads(tags) if isinstance(tags, str) else tags) or None for tags in cells]
     return cells
 
 
-def _seconds(text: str) -> float:
-    moment = datetime.fromisoformat(text)
+def _seconds(at: str | datetime) -> float:
+    moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
