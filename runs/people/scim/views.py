@@ -18,7 +18,6 @@ from runs.people.identity.providers import Provider
 from runs.people.scim import rows
 from runs.people.scim.documents import (
     GROUP,
-    LIST,
     USER,
     Comparison,
     GroupIn,
@@ -199,18 +198,15 @@ SCHEMA = "urn:ietf:params:scim:schemas:core:2.0:Schema"
 KINDS = (("User", "Users", USER), ("Group", "Groups", GROUP))
 ATTRIBUTES = {
     USER: (
-        ("userName", "string", True),
-        ("externalId", "string", False),
-        ("name", "complex", False),
-        ("emails", "complex", False),
-        ("active", "boolean", False),
+        ("userName", "string", True), ("externalId", "string", False), ("name", "complex", False),
+        ("emails", "complex", False), ("active", "boolean", False),
     ),
     GROUP: (("displayName", "string", True), ("externalId", "string", False), ("members", "complex", False)),
-}
+}  # fmt: skip
 MANY = frozenset({"emails", "members"})
 
 
-def about_service(path: str, location: str) -> JsonObject | None:
+def about_service(path: str, location: str) -> object | None:
     """Return the document about the server at that path; None where the path is about something else."""
     if path == "ServiceProviderConfig":
         return {
@@ -226,9 +222,10 @@ def about_service(path: str, location: str) -> JsonObject | None:
             ],
             "meta": {"resourceType": "ServiceProviderConfig", "location": f"{location}/{path}"},
         }
-    if path == "ResourceTypes":
-        return _listed([_resource_type(*one, location) for one in KINDS])
-    return _listed([_schema(name, schema, location) for name, _, schema in KINDS]) if path == "Schemas" else None
+    if (made := {"ResourceTypes": _resource_type, "Schemas": _schema}.get(path)) is None:
+        return None
+    found = [made(*kind, location) for kind in KINDS]
+    return ListOut(len(found), start_index=1, items_per_page=len(found), resources=found)
 
 
 def _resource_type(name: str, endpoint: str, schema: str, location: str) -> JsonObject:
@@ -242,7 +239,7 @@ def _resource_type(name: str, endpoint: str, schema: str, location: str) -> Json
     }
 
 
-def _schema(name: str, schema: str, location: str) -> JsonObject:
+def _schema(name: str, _: str, schema: str, location: str) -> JsonObject:
     return {
         "schemas": [SCHEMA],
         "id": schema,
@@ -253,8 +250,3 @@ def _schema(name: str, schema: str, location: str) -> JsonObject:
         ],
         "meta": {"resourceType": "Schema", "location": f"{location}/Schemas/{schema}"},
     }
-
-
-def _listed(found: list[JsonObject]) -> JsonObject:
-    number = len(found)
-    return {"schemas": [LIST], "totalResults": number, "startIndex": 1, "itemsPerPage": number, "Resources": found}
