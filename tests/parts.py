@@ -2,7 +2,8 @@
 part is a pytest of its own, with servers of its own; what shares a running Trainyard, and the browser with its event
 loop, are parts by themselves. `make test-all` has what `make test` leaves out: tests that are marked "extended", and
 those of `tests/runs` that have a database, on the second one; with the word "database", `make test-database`, these
-alone. The long experiments, a real Slurm, a real Ray and the systems of others have targets of their own.
+alone, without what is extended. The long experiments, a real Slurm, a real Ray and the systems of others have targets
+of their own.
 
 Prints what each part says with its name before it, and at the end what failed, the closing line of each and one for
 all. A few tests that failed are run once more, alone on the machine: one that passes then is named as unsteady. That is
@@ -88,7 +89,11 @@ DATABASE = {
         {"TRAINYARD_TEST_DATABASE": "postgresql"},
     ),
 }  # fmt: skip
-GROUPS = {"": PARTS, "database": DATABASE, "extended": {**EXTENDED, **DATABASE}}
+QUICK = {
+    name: part._replace(options=["-m", "django_db and not whole and not extended", *part.options[2:]])
+    for name, part in DATABASE.items()
+}
+GROUPS = {"": PARTS, "database": QUICK, "extended": {**EXTENDED, **DATABASE}}
 CLOSING = re.compile(r"^=*[ ]*((\d+ [a-z]+(, )?)+|no tests ran).* in [\d.]+s")
 LOST = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$")  # pytest's own summary of one test
 WIDTH = max(map(len, [*PARTS, *GROUPS["extended"]]))

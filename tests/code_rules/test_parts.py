@@ -98,6 +98,9 @@ def test_what_has_a_database_runs_on_both_whatever_folder_is_new() -> None:
     assert second.folders == parts.PARTS["runs"].folders == ["tests/runs"]
     assert second.options[2:] == [f"--ignore={folder}" for folder in first.folders]
     assert parts.GROUPS["extended"] == {**parts.EXTENDED, **parts.DATABASE}
+    quick = [part.options[1] for part in parts.GROUPS["database"].values()]
+    assert quick == ["django_db and not whole and not extended"] * 2, "what is extended runs on it in `make test-all`"
+    assert [part.options[2:] for part in parts.GROUPS["database"].values()] == [first.options[2:], second.options[2:]]
 
 
 def test_a_test_with_a_database_is_marked_though_a_fixture_alone_asks_for_it(
