@@ -61,17 +61,18 @@ ALONE = (
     "--ignore=tests/workers/containers/test_terminal_tab.py",
     "--ignore=tests/whole/test_notebook.py",
 )
-APART = ("--ignore=tests/browser", "--ignore=tests/runs", "--ignore=tests/workers")
+APART = ("--ignore=tests/browser", "--ignore=tests/dashboard", "--ignore=tests/runs", "--ignore=tests/workers")
 # Where tests that share a running Trainyard or the browser may lie: their part collects nothing else, which takes
 # seconds. tests/conftest.py refuses one that lies elsewhere.
 SHARING = ("tests/whole", "tests/dashboard", "tests/chaos")
-PARTS = {  # as long as each other, so that the lanes end together: those of more tests with a stack of their own first
+PARTS = {  # those that take longest first, so that no lane ends long before the others
     "whole": Tests(["-m", "whole and not extended"], list(SHARING), {}),
-    "training": Tests(["-m", "not extended"], ["tests/workers/training"], {}),
     "workers": Tests(["-m", "not extended", "--ignore=tests/workers/training"], ["tests/workers"], {}),
+    "runs": Tests(["-m", "not extended"], ["tests/runs"], {}),
     "browser": Tests(["-m", "not extended"], ["tests/browser"], {}),
     "others": Tests(["-m", "not whole and not extended", *APART, *NEVER], ["tests"], {}),
-    "runs": Tests(["-m", "not extended"], ["tests/runs"], {}),
+    "dashboard": Tests(["-m", "not whole and not extended"], ["tests/dashboard"], {}),
+    "training": Tests(["-m", "not extended"], ["tests/workers/training"], {}),
 }
 EXTENDED = {
     "own stacks": Tests(["-m", "not whole and extended", *ALONE], ["tests/whole"], {}),
