@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
 
 import psutil
 
-LOOK_S = 0.5
+LOOK_S = 1.0
 
 
 class Usage:
@@ -49,33 +50,48 @@ class Usage:
     def look(self) -> None:
         """Add what each tree has used since the last look. A new process of a tree counts from its start."""
         with self._lock:
+            children = children_by_pid()
             for name, pids in self.roots.items():
                 for pid in pids:
-                    used = sum(map(_cpu_s, tree(pid)))
+                    used = sum(map(_cpu_s, tree(pid, children)))
                     grown = used - self._before.get((name, pid), 0.0)
                     self._before[name, pid] = max(used, self._before.get((name, pid), 0.0))
                     self.cpu_s[name] = self.cpu_s.get(name, 0.0) + max(0.0, grown)
 
     def memory(self) -> dict[str, float]:
         """Return the PSS of each name in MiB."""
-        return {name: sum(_pss(one) for pid in pids for one in tree(pid)) / 2**20 for name, pids in self.roots.items()}
+        children = children_by_pid()
+        return {
+            name: sum(_pss(one) for pid in pids for one in tree(pid, children)) / 2**20
+            for name, pids in self.roots.items()
+        }
 
     def _run(self) -> None:
         while not self._over.wait(LOOK_S):
             self.look()
 
 
-def tree(pid: int) -> Iterator[psutil.Process]:
+def children_by_pid() -> dict[int, list[psutil.Process]]:
+    """Look at all processes once: to ask for the children of each costs as much every time."""
+    found: dict[int, list[psutil.Process]] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.setdefault(process.ppid(), []).append(process)
+    return found
+
+
+def tree(pid: int, children: Mapping[int, list[psutil.Process]]) -> Iterator[psutil.Process]:
+    """Yield a process and all below it; of this one nothing below it, which has names of its own."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        root = psutil.Process(pid)
-        yield root
-        yield from root.children(recursive=True)
+        yield psutil.Process(pid)
+        for child in children.get(pid, []) if pid != os.getpid() else []:
+            yield from tree(child.pid, children)
 
 
 def _cpu_s(process: psutil.Process) -> float:
     """Its processor time with that of the children that it has seen end."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        return float(sum(process.cpu_times()[:4]))
+        return float(sum(process.cpu_times()[: 4 if process.pid != os.getpid() else 2]))
     return 0.0
 
 

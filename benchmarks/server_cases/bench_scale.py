@@ -316,7 +316,7 @@ def watch(place: Place, found: Found, runs: list[Run], seconds: float) -> None:
 
 
 def browse(place: Place, found: Found, runs: list[Run], over: threading.Event) -> None:
-    paths = cycle(("/", "/runs/", f"/runs/{runs[0].pk}/", "/nodes/", "/queue/", "/api/v1/runs?limit=50"))
+    paths = cycle(("/", "/runs/", f"/runs/{runs[0].pk}/", "/nodes/", "/jobs/", "/api/v1/runs?limit=50"))
     with httpx.Client(cookies=place.cookies, timeout=30) as browser:
         for port in cycle(place.ports):
             began = time.monotonic()
