@@ -201,7 +201,7 @@ class Steps:
             for one in self.listeners:
                 look(one)
             usage.reset()
-            watch(self.place, found, self.runs, max(5.0, scaled(int(MEASURE_S))))
+            watch(self.place, found, self.runs, MEASURE_S)
             found.cores = usage.cores()
             for one in self.listeners:
                 seen = look(one)
@@ -398,7 +398,7 @@ def costs(found: list[Found]) -> list[Row]:
     def more(*names: str) -> float:
         return sum(high.cores.get(name, 0.0) - low.cores.get(name, 0.0) for name in names)
 
-    deliveries = (len(high.delivery_s) - len(low.delivery_s)) / max(5.0, scaled(int(MEASURE_S)))
+    deliveries = (len(high.delivery_s) - len(low.delivery_s)) / MEASURE_S
     memory = sum(high.memory[name] - low.memory[name] for name in ("web-0", "web-1"))
     per_node = 100 * more("control") / (high.num_nodes - low.num_nodes)
     per_series = 100 * more("ingest") / (high.num_series - low.num_series) * 1000

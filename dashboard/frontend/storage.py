@@ -122,8 +122,7 @@ class StaticMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
         if is_missing and (found := stamp.read_text()) != self._looked_for:
             self._looked_for = found
             self.add_files(self.static_root, self.static_prefix)
-        answer: HttpResponse = super().__call__(request)
-        return answer
+        return cast(HttpResponse, super().__call__(request))
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:

@@ -51,7 +51,7 @@ def style(tmp_path: Path, settings: LazySettings, monkeypatch: pytest.MonkeyPatc
     found.parent.mkdir()
     found.write_text("a {}")
 
-    class Finder(finders.BaseFinder):  # type: ignore[misc]
+    class Finder(finders.BaseFinder):
         def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, Any]]:
             yield found.name, FileSystemStorage(location=found.parent)
 
