@@ -105,12 +105,10 @@ def _time_rows(predicted: EstimateDocument, measured: Measured | None, is_measur
     )
     quicker = slower if not is_measured else "The machines were busier when the benchmark measured them."
     why = slower, quicker
-    yield _row(
-        "A whole step", "of the slowest rank", plan.get("total"), found.get("total"), seconds, *why, range_of=plan
-    )
-    yield _row(
-        "Compute", "forward and backward", plan.get("compute"), found.get("compute"), seconds, *why, slight=slight
-    )
+    whole = plan.get("total"), found.get("total")
+    compute = plan.get("compute"), found.get("compute")
+    yield _row("A whole step", "of the slowest rank", *whole, seconds, *why, range_of=plan)
+    yield _row("Compute", "forward and backward", *compute, seconds, *why, slight=slight)
     yield _row(
         "Communication",
         "and waiting for other ranks, a pipeline's bubble too",
@@ -137,14 +135,8 @@ def _rate_rows(predicted: EstimateDocument, measured: Measured | None) -> Iterat
     sent = "A run sends more at its start and end, and when it validates; over few steps that counts."
     found_bytes = measured and measured["sent_bytes"]
     yield _row("Sent in a step", "by the busiest rank", predicted.get("sent_bytes"), found_bytes, size, sent, sent)
-    found_flops = measured and measured["flops_per_step"]
-    yield _row(
-        "Model FLOPs in a step",
-        "over all ranks",
-        predicted.get("flops_per_step"),
-        found_flops,
-        lambda one: scaled(one, "FLOP"),
-    )
+    flops = predicted.get("flops_per_step"), measured and measured["flops_per_step"]
+    yield _row("Model FLOPs in a step", "over all ranks", *flops, lambda one: scaled(one, "FLOP"))
     if bubble := predicted.get("bubble"):
         yield _row("Pipeline bubble", "as a share of a step; measured, it is in communication", bubble, None, percent)
     if measured and measured["mfu"] is not None:
