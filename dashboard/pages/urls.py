@@ -146,7 +146,7 @@ urlpatterns = [
     route("account/secrets/", secrets.own_secrets, "own-secrets"),
     route("account/secrets/set/", secrets.put_own, "set-own-secret"),
     route("account/secrets/<slug:name>/delete/", secrets.delete_own, "delete-own-secret"),
-    route("account/name/", account.set_name, "set-name"),
+    route("account/name/", account.rename, "set-name"),
     route("account/password/", account.password, "set-password"),
     route("account/security/", security.security, "security"),
     route("account/security/app/", security.set_up_app, "set-up-app"),

@@ -66,15 +66,7 @@ from runs.actions.people.projects import (
     set_secret,
     withdraw_invitation,
 )
-from runs.actions.people.sign_in import (
-    Paused,
-    first_start,
-    make_sign_in_link,
-    set_name,
-    set_password,
-    sign_in,
-    use_sign_in_link,
-)
+from runs.actions.people.sign_in import Paused, first_start, make_sign_in_link, set_password, sign_in, use_sign_in_link
 from runs.actions.people.ways_in import (
     close_service_account,
     create_service_account,

@@ -15,6 +15,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from dashboard.pages.shared.frame import answer, page, person, problems_of, safe_next, show
 from runs import actions
+from runs.actions.people.sign_in import set_name
 from runs.models import ErasedPerson, PersonalExport, Project, Token, User
 from runs.people.identity.sessions import SESSION_ROW, change_session_key, end_sessions
 from runs.privacy import consent
@@ -35,10 +36,10 @@ def account(request: HttpRequest) -> HttpResponse:
 
 
 @page(post=own(Permission.ACCOUNT_MANAGE))
-def set_name(request: HttpRequest) -> HttpResponse:
+def rename(request: HttpRequest) -> HttpResponse:
     name, user = request.POST.get("name", ""), person(request)
     try:
-        actions.set_name(actor=user, name=name)
+        set_name(actor=user, name=name)
     except ValidationError as error:
         return _show(request, typed_name=name, problems=problems_of(error), status=422)
     return answer(request, f"You are called {user}.", home="account")

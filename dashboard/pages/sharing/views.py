@@ -53,7 +53,7 @@ FETCHED = re.compile(r"@import[^;]*;|@font-face\s*\{[^}]*\}")  # what a styleshe
 
 
 def draw(user: User, thing: Shared, *, refreshes: bool | None = None) -> str:
-    """Return the page, with the runs in the colours of that person. ``refreshes``: while it goes on, as the guest
+    """Return the page, with the runs in the colours of that person. ``refreshes``: while the thing goes on, as a guest
     asked for; None: nobody can ask."""
     is_live = any(run.is_live for run in thing.runs) or (thing.sweep is not None and thing.sweep.ended_at is None)
     context = {"thing": thing, "is_live": is_live, "refreshes": refreshes if is_live else None, "now": timezone.now()}

@@ -8,6 +8,7 @@ from ninja import Field, Query, Schema
 from pydantic import AliasChoices, AwareDatetime
 
 from runs import actions
+from runs.actions.people.sign_in import set_name
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page
 from runs.api.schemas import Body, Shown
@@ -105,7 +106,7 @@ def me(request: HttpRequest) -> Me:
 def rename_me(request: HttpRequest, body: MeChange) -> Me:
     """The name is shown in place of the user name, with which one signs in and which stays; empty, the user name is
     shown. 409 where a provider keeps it, 422 where another person is called so. Example: `{"name": "Ada Lovelace"}`"""
-    actions.set_name(actor=actor(request), name=body.name)
+    set_name(actor=actor(request), name=body.name)
     return me(request)
 
 
