@@ -119,10 +119,7 @@ written(
     models.NoticeRule, "owner project where shown only_mine created_at", search="owner__username project__name",
     filters="where", related="owner project", hidden="locked",
 )
-written(
-    models.Following, "user run is_muted", search="user__username run__name run__id", filters="is_muted",
-    related="user run", base=OfRuns,
-)
+written(models.Following, "user run is_muted", search="user__username run__name", related="user run", base=OfRuns)
 written(
     models.Notice, "since what place rule count state tries problem", search="what place", filters="state",
     related="rule__owner rule__project",

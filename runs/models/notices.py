@@ -55,10 +55,8 @@ ENDS = {K.STALLED: "hang-over", K.IDLE: "idle-over"}  # codes of the events that
 OVER = "over/"  # a cause that begins so is the end of the rest of it
 INFO, WARNING, ERROR = 1, 2, 3  # levels
 ALERT_LEVELS = {"info": INFO, "warn": WARNING, "warning": WARNING, "error": ERROR}
-LEVELS = {
-    **dict.fromkeys((K.FAILED, K.LOST, K.STALLED, K.NODE, K.DISK), ERROR),
-    **dict.fromkeys((K.WAITS, K.DONE, K.SWEEP), INFO),
-}  # of an alert its own; others are warnings
+LEVELS = {**dict.fromkeys((K.FAILED, K.LOST, K.STALLED, K.NODE, K.DISK), ERROR),
+          **dict.fromkeys((K.WAITS, K.DONE, K.SWEEP), INFO)}  # fmt: skip  # of an alert its own; else WARNING
 
 
 class NewEvent(models.Model):

@@ -30,7 +30,6 @@ class User(AbstractUser):
     # When they opened home the last time, and before they were away: what changed since then is shown there.
     home_seen_at = models.DateTimeField(null=True, blank=True, editable=False)
     home_left_at = models.DateTimeField(null=True, blank=True, editable=False)
-
     quiet_hours = models.JSONField(null=True, blank=True, editable=False)
     quiet = Typed("quiet_hours", QuietHours)
 

@@ -32,8 +32,7 @@ GATHER = timedelta(seconds=1)  # runs of one lost node are in one message
 
 
 class Signal(NamedTuple):
-    """Something that happened, or that is over: the fields of its notices. ``by``: who launched it; ``number``: see
-    NUMBERS."""
+    """Something that happened, or is over: fields of its notices. ``by``: who launched it; ``number``: see NUMBERS."""
 
     fields: dict[str, Any]
     by: int | None = None
@@ -75,7 +74,7 @@ def make_of_states(now: datetime) -> None:
     """Make the notices of what lasts, or ended within a day: each once, since they are known by their cause."""
     with transaction.atomic():
         _spread([*_sweeps(now), *_limits(now), *_waits(now), *_nodes(now)], now, counts=False)
-        Notice.objects.filter(since__lt=now - KEPT).exclude(state="waiting").delete()
+        Notice.objects.filter(since__lt=now - KEPT).exclude(state__in=("waiting", "held")).delete()
 
 
 def _spread(signals: Sequence[Signal], now: datetime, *, counts: bool) -> None:
@@ -87,9 +86,8 @@ def _spread(signals: Sequence[Signal], now: datetime, *, counts: bool) -> None:
     causes = {one.fields["cause"] for one in signals}
     known = set(Notice.objects.filter(cause__in=causes).values_list("rule_id", "cause"))
     of_runs = Following.objects.filter(run__in={one.fields["run_id"] for one in signals if "run_id" in one.fields})
-    is_muted: dict[tuple[int | None, str | None], bool] = {
-        (user, run): muted for user, run, muted in of_runs.values_list("user_id", "run_id", "is_muted")
-    }
+    words = of_runs.values_list("user_id", "run_id", "is_muted")
+    is_muted: dict[tuple[int | None, str | None], bool] = {(user, run): muted for user, run, muted in words}
     made: dict[tuple[str, str], Notice] = {}
     for one in signals:
         cause, run = one.fields["cause"], one.fields.get("run_id")

@@ -4,14 +4,12 @@ Of each rule the oldest goes first, and the next follows only once it was taken 
 the receiver is away. Whoever sends takes the notice for LEASE first. If control is killed between sending and marking,
 the notice is sent once more after that, with the same id.
 
-In the quiet hours of its reader, or until the time of a digest, a notice is ``held``. What was held goes out as one
-message.
+Notices that are ``held`` wait for the end of quiet hours, or for their digest, and go out as one message.
 """
 
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from datetime import time as clock_time
 from typing import Any
 
 import structlog
@@ -35,7 +33,7 @@ LOCK_S = 60.0
 LEASE = timedelta(seconds=60)  # longer than it takes to send one
 FIRST_WAIT_S, LONGEST_WAIT_S, MAX_TRIES = 2.0, 300.0, 300  # a day
 AT_A_TIME, OF_ONE = 8, 2  # receivers, and of them at most of one person or project
-OF_DAY, HOUR = clock_time(8), timedelta(hours=1)  # when a digest of each day is sent
+OF_DAY, HOUR = "08:00", timedelta(hours=1)  # when a digest of each day is sent
 TOGETHER: dict[str, int] = {Where.DISCORD: 6, Where.PAGERDUTY: 1}  # notices that one message holds; elsewhere 50
 
 
@@ -56,10 +54,10 @@ def send_of(rule_id: str, now: datetime) -> None:
         some = [head] if head.batch is None else list(about.filter(batch=head.batch))
         if not waiting.filter(pk__in=[one.pk for one in some], next_at=head.next_at).update(next_at=now + LEASE):
             return  # another process has it
-        for one, why in [(one, _why_not(one)) for one in some]:
-            if why:
-                waiting.filter(pk=one.pk).update(state="failed", problem=why)
-                some.remove(one)
+        refused = {one.pk: why for one in some if (why := _why_not(one))}
+        for key, why in refused.items():
+            waiting.filter(pk=key).update(state="failed", problem=why)
+        some = [one for one in some if one.pk not in refused]
         changes = _send(some, now) if some else {}
         waiting.filter(pk__in=[one.pk for one in some]).update(tries=head.tries + 1, **changes)
         if "next_at" in changes:
@@ -75,8 +73,8 @@ def _hold(rule: NoticeRule, now: datetime) -> None:
     waiting = rule.notices.filter(state="waiting", next_at__lte=now).exclude(cause__startswith="test/")
     quiet = rule.owner.quiet if rule.owner is not None else None
     if quiet and (until := quiet.until(now)):
-        spared = waiting.filter(level=ERROR) if quiet.spares_errors else waiting.none()
-        waiting.exclude(pk__in=spared.values("pk")).update(state="held", next_at=until)
+        kept = waiting.exclude(level=ERROR) if quiet.spares_errors else waiting
+        kept.update(state="held", next_at=until)
     elif rule.every:
         hour = (now + HOUR).replace(minute=0, second=0, microsecond=0)
         day = next_time(OF_DAY, quiet.zone if quiet else "UTC", now)

@@ -146,13 +146,13 @@ class QuietHours(WireStruct):
         at = f"{now.astimezone(ZoneInfo(self.zone)):%H:%M}"
         before_end, after_begin = at < self.ends, at >= self.begins
         is_within = before_end and after_begin if self.begins < self.ends else before_end or after_begin
-        return next_time(time.fromisoformat(self.ends), self.zone, now) if is_within else None
+        return next_time(self.ends, self.zone, now) if is_within else None
 
 
-def next_time(clock: time, zone: str, now: datetime) -> datetime:
-    """Return when the clocks of the zone show that time next."""
+def next_time(clock: str, zone: str, now: datetime) -> datetime:
+    """Return when the clocks of the zone show that time, such as 22:00, next."""
     local = now.astimezone(ZoneInfo(zone))
-    found = datetime.combine(local, clock, local.tzinfo)
+    found = datetime.combine(local, time.fromisoformat(clock), local.tzinfo)
     return (found if found > local else found + timedelta(days=1)).astimezone(UTC)
 
 

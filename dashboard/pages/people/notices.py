@@ -57,11 +57,7 @@ def _rules(request: HttpRequest, project: Project | None) -> HttpResponse:
     typed, problems, key = request.POST, {}, ""
     kinds = {kind: typed.get(f"number-{kind}", "") for kind in typed.getlist("kind")}
     if request.method == "POST":
-        given: dict[str, Any] = {
-            "where": typed.get("where", ""),
-            "destination": typed.get("destination", ""),
-            "project": project,
-        }
+        given: dict[str, Any] = {name: typed.get(name, "") for name in ("where", "destination")} | {"project": project}
         if rule_id := typed.get("rule"):
             rule = actions.get_notice_rule(actor=person(request), rule_id=rule_id)
             given = {"rule": rule, "where": rule.where, "destination": None, "project": rule.project}

@@ -94,12 +94,9 @@ def change(request: HttpRequest, rule_id: str, body: RuleChange, response: HttpR
     null}}`"""
     response["Cache-Control"] = "no-store"
     rule = actions.get_notice_rule(actor=actor(request), rule_id=rule_id)
-    return actions.save_notice_rule(
-        actor=actor(request), project=rule.project, where=rule.where, rule=rule, destination=body.destination,
-        kinds=rule.kinds if body.kinds is None else body.kinds,
-        only_mine=rule.only_mine if body.only_mine is None else body.only_mine,
-        every=rule.every if body.every is None else body.every,
-    )  # fmt: skip
+    given = {"destination": None, "kinds": rule.kinds, "only_mine": rule.only_mine, "every": rule.every}
+    given |= body.dict(exclude_none=True) | {"project": rule.project, "where": rule.where, "rule": rule}
+    return actions.save_notice_rule(actor=actor(request), **given)
 
 
 @router.delete("/notices/rules/{rule_id}", response={204: None}, summary="Delete a rule, with its notices")

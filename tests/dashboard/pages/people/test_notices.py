@@ -84,6 +84,26 @@ def test_a_wrong_place_comes_back_with_its_problem_and_without_its_secret(cast: 
     assert "where NOTICE_HOSTS of the server names it" in page and "s3cret" not in page and 'value="7"' in page
 
 
+def test_a_person_keeps_quiet_hours_and_chooses_a_digest(cast: Cast) -> None:
+    mate, url = signed_in(cast.mate), "/account/notices/quiet-hours/"
+    given = {"begins": "22:00", "ends": "07:00", "zone": "Europe/Berlin", "spares_errors": "on"}
+    assert mate.post(url, given).status_code == 302
+    page = text(mate, "/account/notices/")
+    assert 'name="begins" value="22:00"' in page and 'value="Europe/Berlin"' in page
+    refused = mate.post(url, {**given, "zone": "Mars/Base"}, headers={"X-Requested-With": "fetch"})
+    assert refused.status_code == 422 and refused.json()["sentence"].startswith("zone: It must be a time zone")
+    cast.mate.refresh_from_db()
+    assert cast.mate.quiet_hours == {**given, "spares_errors": True}
+    assert mate.post(url, {"begins": "", "ends": ""}).status_code == 302
+    cast.mate.refresh_from_db()
+    assert cast.mate.quiet_hours is None
+    mate.post("/account/notices/", {"where": "email", "kind": "failed", "every": "day"})
+    rule = NoticeRule.objects.get(owner=cast.mate, where="email")
+    assert rule.every == "day" and '<option value="day" selected>' in text(mate, "/account/notices/")
+    assert mate.post("/account/notices/", {"rule": rule.pk, "kind": "failed", "every": "week"}).status_code == 422
+    assert "Quiet hours" not in text(signed_in(cast.owner), f"/people/{cast.project.pk}/notices/")
+
+
 def test_owners_of_a_project_alone_see_and_make_its_rules(cast: Cast) -> None:
     path = f"/people/{cast.project.pk}/notices/"
     form = {"where": "email", "kind": "limits", "destination": "team@example.org"}
@@ -133,17 +153,21 @@ def test_rest_makes_changes_and_deletes_rules(cast: Cast, monkeypatch: pytest.Mo
         assert made.status_code == 201 and made["Cache-Control"] == "no-store" and len(rule["key"]) > 30
         assert (rule["kinds"], rule["shown"], rule["project"]) == ({"failed": 0, "waits": 30}, "127.0.0.1", None)
         locked = NoticeRule.objects.get(pk=rule["id"]).locked
-        changed = mate.patch(f"{url}/{rule['id']}", {"kinds": {"alert": 3}}, content_type=json).json()
-        assert (changed["kinds"], changed["only_mine"], changed["key"]) == ({"alert": 3}, True, "")
+        changed = mate.patch(f"{url}/{rule['id']}", {"kinds": {"alert": 3}, "every": "hour"}, content_type=json).json()
+        assert (changed["kinds"], changed["only_mine"], changed["every"]) == ({"alert": 3}, True, "hour")
+        assert changed["key"] == ""
         assert NoticeRule.objects.get(pk=rule["id"]).locked == locked
         changed = mate.patch(f"{url}/{rule['id']}", {"destination": receiver.url}, content_type=json).json()
-        assert changed["key"] not in ("", rule["key"]) and changed["kinds"] == {"alert": 3}
+        assert changed["key"] not in ("", rule["key"]) and (changed["kinds"], changed["every"]) == (
+            {"alert": 3},
+            "hour",
+        )
         assert mate.post("/api/v1/notices/test", {"rule": rule["id"]}, content_type=json).status_code == 202
         send_of(rule["id"], timezone.now())
     assert [body["kind"] for body in receiver.bodies] == ["test"]
     listed = mate.get(url).json()["items"]
     assert [one["where"] for one in listed] == ["page", "webhook"] and "s3cret" not in f"{listed} {rule} {changed}"
-    assert "key" not in listed[1]
+    assert listed[1]["key"] == "", "it was shown once"
     assert mate.delete(f"{url}/{rule['id']}").status_code == 204 and len(mate.get(url).json()["items"]) == 1
 
 
@@ -166,6 +190,7 @@ def test_rest_refuses_rules_that_are_not_ones_own_and_fields_by_their_name(cast:
         ({"kinds": {"waits": 10**30}}, "kinds"),
         ({"where": "pigeon"}, "where"),
         ({"destination": "nobody"}, "destination"),
+        ({"every": "week"}, "every"),
         ({"colour": "red"}, "colour"),
     ):
         refused = owner.post(url, {**mail, **changes}, content_type=json)
