@@ -27,6 +27,8 @@ from dashboard.up.parent_death import tethered
 
 ROOT = Path(__file__).resolve().parents[1]
 LANES = 3  # most parts wait a good deal for processes of theirs: three keep two cores busy
+# Compiled files are kept even where a machine wants none: parts collect the same tests, which compiling makes half of.
+COMPILING = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 MOST_AGAIN = 6  # more failures than that are no matter of load
 
 
@@ -114,7 +116,7 @@ class Part:
         self._title = f"{name}, again" if only else name
         self._process = subprocess.Popen(
             tethered([sys.executable, "-m", "pytest", *options, *(only or folders)]), cwd=ROOT,
-            env={**os.environ, **changes}, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            env={**COMPILING, **changes}, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, errors="replace",
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read)
