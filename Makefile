@@ -120,15 +120,18 @@ notebook: ## JupyterLab, which the node installs, in Chromium through the proxy 
 
 check: ## format, lint, types, migrations, import rules, Django's own checks
 	@$(PYTHON) -m dashboard.setup --for check
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/python manage.py makemigrations --check --dry-run
-	$(BIN)/lint-imports
-	$(BIN)/python manage.py check --fail-level WARNING
-	$(BIN)/python -m dashboard.setup.javascript biome check --error-on-warnings static
-	$(BIN)/python -m dashboard.setup.javascript tsc
-	$(BIN)/python -m dashboard.setup.javascript tsc -p tsconfig.all.json
+	@# mypy takes one core, and as long as all others together: they run beside it.
+	@$(BIN)/mypy & types=$$!; \
+	(set -ex; \
+	$(BIN)/ruff format --check .; \
+	$(BIN)/ruff check .; \
+	$(BIN)/python manage.py makemigrations --check --dry-run; \
+	$(BIN)/lint-imports; \
+	$(BIN)/python manage.py check --fail-level WARNING; \
+	$(BIN)/python -m dashboard.setup.javascript biome check --error-on-warnings static; \
+	$(BIN)/python -m dashboard.setup.javascript tsc; \
+	$(BIN)/python -m dashboard.setup.javascript tsc -p tsconfig.all.json); \
+	others=$$?; wait $$types && exit $$others
 
 bench: ## measure against other trackers and against limits, into benchmarks/RESULTS.md (ARGS="name" for one)
 	@$(PYTHON) -m dashboard.setup --for check
