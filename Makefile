@@ -120,7 +120,7 @@ notebook: ## JupyterLab, which the node installs, in Chromium through the proxy 
 
 check: ## format, lint, types, migrations, import rules, Django's own checks
 	@$(PYTHON) -m dashboard.setup --for check
-	@# mypy takes one core, and as long as all others together: they run beside it.
+	@# mypy takes one core: the others run beside it.
 	@$(BIN)/mypy & types=$$!; \
 	(set -ex; \
 	$(BIN)/ruff format --check .; \

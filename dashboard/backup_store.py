@@ -29,9 +29,6 @@ class Upload(io.RawIOBase):
         self._object = {"Bucket": bucket, "Key": key}
         self._object["UploadId"] = client.create_multipart_upload(**self._object)["UploadId"]
 
-    def writable(self) -> bool:
-        return True
-
     def tell(self) -> int:
         return self._num_bytes
 

@@ -67,7 +67,7 @@ APART = ("--ignore=tests/browser", "--ignore=tests/dashboard", "--ignore=tests/r
 # Where tests that share a running Trainyard or the browser may lie: their part collects nothing else, which takes
 # seconds. tests/conftest.py refuses one that lies elsewhere.
 SHARING = ("tests/whole", "tests/dashboard", "tests/chaos")
-PARTS = {  # those that take longest first, so that no lane ends long before the others
+PARTS = {  # of what takes long first, so that no lane ends long before the others
     "whole": Tests(["-m", "whole and not extended"], list(SHARING), {}),
     "workers": Tests(["-m", "not extended", "--ignore=tests/workers/training"], ["tests/workers"], {}),
     "runs": Tests(["-m", "not extended"], ["tests/runs"], {}),

@@ -121,15 +121,9 @@ def _of_attempt(run: Run, attempt: Attempt, end: datetime) -> Iterator[JsonObjec
 
 
 def _span(
-    run: Run,
-    name: str,
-    begin: datetime,
-    end: datetime,
-    found: dict[str, str | int],
-    number: int = 0,
-    error: str = "",
-    parent: str = "run",
-) -> JsonObject:
+    run: Run, name: str, begin: datetime, end: datetime, found: dict[str, str | int],
+    number: int = 0, error: str = "", parent: str = "run",
+) -> JsonObject:  # fmt: skip
     own = {
         "traceId": hashlib.sha256(run.pk.encode()).hexdigest()[:32],
         "spanId": _span_id(run, name, number),

@@ -48,7 +48,8 @@ it was asked to inspect. A join token lets one machine in, once.
 
 ## Routes
 
-`trainyard manage access_matrix` prints every route with every role, as the tests call them.
+[A table for a spreadsheet](access_matrix.csv) has every route with what becomes of a request of each role, as the
+tests call them.
 """
 
 

@@ -6,7 +6,7 @@ import re
 
 from django.apps import apps
 
-from dashboard.management.commands.access_matrix import Route
+from tests.dashboard.rules.matrix import Route
 
 _TABLE = re.compile(r"/admin/(\w+)/(\w+)/<")
 NO_ROW = "1"

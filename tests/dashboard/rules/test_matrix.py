@@ -17,7 +17,6 @@ from django.conf import settings
 from django.contrib import admin
 from django.test import Client, RequestFactory
 
-from dashboard.management.commands.access_matrix import CHANGED_BY_HAND, FRAMEWORKS, Route, routes, rule_of
 from dashboard.rules import OF_THE_ADMIN, ROLE_OF, STAFF, TOKENS_ALONE, Caller, CallOutcome, outcome
 from runs.admin.base import WrittenAdmin
 from runs.api.auth import Resource
@@ -26,7 +25,9 @@ from runs.rights import access
 from runs.rights.access.operations import PUBLIC, RuleKind
 from tests.cast import Cast, make_run
 from tests.dashboard.rules.admin_rows import is_about_a_row, row_of
+from tests.dashboard.rules.matrix import CHANGED_BY_HAND, FRAMEWORKS, Route, routes, rule_of
 from tests.dashboard.rules.world import ABSENT, ADMIN_SIGN_OUT, World, make_world, outcome_of
+from tests.printed_pages.access_matrix import documented
 from tests.servers import Valkey
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -42,6 +43,10 @@ def test_every_route_declares_what_the_approved_list_says() -> None:
     assert {str(route) for route in routes() if rule_of(route) is None} == set(), "routes that declare nothing"
     approved = (Path(__file__).parent / "routes.txt").read_text().splitlines()
     assert [declared_by(route) for route in routes() if not route.is_admin] == approved
+
+
+def test_the_table_for_a_spreadsheet_is_that_of_the_rules() -> None:
+    assert (Path(settings.BASE_DIR) / "docs" / "access_matrix.csv").read_text() == documented()
 
 
 def declared_by(route: Route) -> str:

@@ -1,13 +1,13 @@
-"""``trainyard manage access_matrix``: every route with what becomes of a request of each caller."""
+"""Every route with what becomes of a request of each caller."""
 
-import csv
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from inspect import getclosurevars, isfunction
 from typing import Any, NamedTuple
 
-from django.core.management.base import BaseCommand, CommandParser
 from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
 
@@ -19,24 +19,6 @@ APIS, ADMIN_PREFIX = ("/api/v1/", "/mlflow/api/"), "admin/"
 FRAMEWORKS = {"/api/v1/openapi.json", "/api/v1/docs"}  # whose views wear nothing, and show nothing of anybody
 # Answer what no route names: 404.
 NOTHING = {"/api/v1/", "/api/v1/<rest>", "/mlflow/api/2.0/", "/mlflow/api/2.0/<rest>"}
-
-
-class Command(BaseCommand):
-    help = "Print every route with what becomes of a request of each role, as the rules and the table say."
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--csv", action="store_true", help="comma-separated, for a spreadsheet")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        lines = matrix()
-        if options["csv"]:
-            csv.writer(self.stdout).writerows(lines)
-            return
-        widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-        for line in lines:
-            self.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-        no_rule = sum(line[1] == "NO RULE" for line in lines)
-        self.stdout.write(f"{len(lines) - 1} routes, {len(lines[0]) - 2} callers, {no_rule} without a rule")
 
 
 # Every route there is: found by walking the URL resolver and the sockets, so that none can be forgotten; and the
