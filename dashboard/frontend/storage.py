@@ -4,7 +4,7 @@ styles, fonts and scripts are served from node_modules, and only the files that 
 import fcntl
 import hashlib
 import json
-import tempfile
+import shutil
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -141,11 +141,13 @@ def collect() -> bool:
     at once one collects."""
     root = Path(settings.STATIC_ROOT)
     root.mkdir(parents=True, exist_ok=True)
-    with root.with_suffix(".lock").open("a") as lock, tempfile.TemporaryDirectory(dir=root.parent) as folder:
+    with root.with_suffix(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp, manifest, wanted = root / STAMP, root / Storage.manifest_name, digest_of_sources()
         if stamp.exists() and stamp.read_text() == wanted:
             return False
+        folder = root.with_suffix(".new")
+        shutil.rmtree(folder, ignore_errors=True)  # of a start that was killed
         command = Command()
         command.storage = Storage(location=folder)
         call_command(command, interactive=False, verbosity=0, ignore_patterns=NOT_SERVED)
@@ -155,10 +157,11 @@ def collect() -> bool:
         for file in [file for file in root.rglob("*") if file.is_file()]:
             if file.relative_to(root).as_posix().removesuffix(".gz") not in before:
                 file.unlink()
-        for file in [file for file in Path(folder).rglob("*") if file.is_file()]:
+        for file in [file for file in folder.rglob("*") if file.is_file()]:
             target = root / file.relative_to(folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
+        shutil.rmtree(folder)
         stamp.write_text(wanted)
     return True
 

@@ -18,7 +18,7 @@ from runs.presenting.exposition import Exposition
 from runs.serving import transport
 from runs.serving.clock import Clock
 from runs.serving.collectors import Collector
-from runs.serving.otlp import NotTaken, attributes, nanoseconds, post, resource
+from runs.serving.otlp import RESOURCE, NotTaken, attributes, nanoseconds, post
 from runs.values.status import Status
 from trainyard.contract.base import JsonObject
 from trainyard.contract.seals import PREFIX
@@ -63,7 +63,7 @@ class Telemetry:
         if runs:
             spans = [span for run in runs for span in spans_of(run)]
             scopes = [{"scope": {"name": "trainyard.runs"}, "spans": spans}]
-            document: JsonObject = {"resourceSpans": [{"resource": resource(), "scopeSpans": scopes}]}
+            document: JsonObject = {"resourceSpans": [{"resource": RESOURCE, "scopeSpans": scopes}]}
             post(self._collector, self._client, document, "/v1/traces")
             self._sent |= {run.pk for run in runs}
         newest = max((run.ended_at for run in runs if run.ended_at), default=since)
@@ -88,7 +88,7 @@ def metrics(now: datetime) -> JsonObject:
         for family in Exposition(Cluster.objects.all(), Run.objects.all(), now).collect()
     ]
     scopes = [{"scope": {"name": "trainyard.server"}, "metrics": gauges}]
-    return {"resourceMetrics": [{"resource": resource(), "scopeMetrics": scopes}]}
+    return {"resourceMetrics": [{"resource": RESOURCE, "scopeMetrics": scopes}]}
 
 
 def spans_of(run: Run) -> Iterator[JsonObject]:

@@ -40,8 +40,7 @@ def attributes(values: Mapping[str, str | int]) -> list[JsonObject]:
     ]
 
 
-def resource() -> JsonObject:
-    return {"attributes": attributes({"service.name": "trainyard"})}
+RESOURCE: JsonObject = {"attributes": attributes({"service.name": "trainyard"})}
 
 
 def nanoseconds(at: datetime) -> str:

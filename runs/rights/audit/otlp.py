@@ -19,7 +19,7 @@ from runs.rights.audit.facts import ShownEntry, as_attributes
 from runs.rights.audit.pseudonyms import shown
 from runs.serving.clock import Clock, only_one
 from runs.serving.collectors import Collector
-from runs.serving.otlp import attributes, nanoseconds, post, resource
+from runs.serving.otlp import RESOURCE, attributes, nanoseconds, post
 from trainyard.contract.base import JsonObject
 from trainyard.rest.http_clients import outside_client
 
@@ -35,7 +35,7 @@ INFO, WARN = 9, 13  # severities of OpenTelemetry
 def document(rows: Sequence[ShownEntry]) -> JsonObject:
     """Return the rows as an ExportLogsServiceRequest in JSON."""
     scope = {"name": "trainyard.audit"}
-    return {"resourceLogs": [{"resource": resource(), "scopeLogs": [{"scope": scope, "logRecords": _records(rows)}]}]}
+    return {"resourceLogs": [{"resource": RESOURCE, "scopeLogs": [{"scope": scope, "logRecords": _records(rows)}]}]}
 
 
 def _records(rows: Sequence[ShownEntry]) -> list[JsonObject]:
