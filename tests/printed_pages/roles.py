@@ -6,7 +6,7 @@ from tests.printed_pages import django_is_ready
 
 django_is_ready()
 
-from dashboard.rules import COLUMNS, holders  # noqa: E402
+from dashboard.pages.people.rights import COLUMNS, holders  # noqa: E402
 from runs.models import ClusterRole  # noqa: E402
 from runs.rights.access import MEANINGS, PERMISSIONS_ON_CLUSTERS, Permission  # noqa: E402
 

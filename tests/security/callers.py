@@ -17,10 +17,10 @@ from django.test import Client
 from django.utils import timezone
 from requests import PreparedRequest
 
-from dashboard.rules import Caller
 from runs import actions
 from runs.models import Node
 from runs.rights.access import Permission
+from tests.dashboard.rules.outcomes import Caller
 from tests.dashboard.rules.world import World
 from trainyard.contract.seals import http_scope, mac
 

@@ -9,13 +9,35 @@ from django.urls import reverse
 
 from dashboard.pages.people.views import project_page, role_of_form
 from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
-from dashboard.rules import COLUMNS, holders
 from runs import actions
 from runs.models import Identity, Role, User
 from runs.people.identity.second_factor import ask_from
 from runs.people.scim.views import create_provisioning_token, live_provisioning_tokens, revoke_provisioning_token
-from runs.rights.access import MEANINGS, Permission, describe_roles, get_project, or_not_found, visible_projects
+from runs.rights.access import (
+    MEANINGS,
+    OF_STAFF,
+    PERMISSIONS_OF,
+    Area,
+    Permission,
+    describe_roles,
+    get_project,
+    or_not_found,
+    visible_projects,
+)
 from runs.rights.access.operations import ADMINISTRATOR, HIDDEN_ADMINISTRATOR, SIGNED_IN, thing
+
+ROLES = [role.value for role in reversed(Role)]  # who may least comes first
+COLUMNS = [*ROLES, "operator", "administrator"]  # of the table "Who may what"
+
+
+def holders(permission: Permission) -> list[str]:
+    """Return who has the permission: a line of the table."""
+    found = [role for role in ROLES if permission in PERMISSIONS_OF[Role(role)]]
+    if permission.area == Area.ACCOUNT:
+        found = [*ROLES, "operator"]
+    elif permission in OF_STAFF:
+        found.append("operator")
+    return [*found, "administrator"]
 
 
 @page(get=SIGNED_IN)

@@ -12,9 +12,9 @@ from django.test import Client
 from django.urls import resolve
 from hypothesis import strategies as st
 
-from dashboard.rules import Caller
 from tests.cast import Cast
 from tests.dashboard.rules.matrix import Route, routes
+from tests.dashboard.rules.outcomes import Caller
 from tests.dashboard.rules.world import BODIES, World, make_world
 from tests.fuzzed_requests import KINDS, Asked, Sender, headers, multipart, query, texts, with_query
 from tests.fuzzing import mutated

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
 
-from dashboard.rules import TOKENS_ALONE, Caller, outcome
 from dashboard.sockets.consumers import websocket_urlpatterns
 from runs.rights.access.operations import PUBLIC, Rule, RuleKind
+from tests.dashboard.rules.outcomes import TOKENS_ALONE, Caller, outcome
 
 APIS, ADMIN_PREFIX = ("/api/v1/", "/mlflow/api/"), "admin/"
 FRAMEWORKS = {"/api/v1/openapi.json", "/api/v1/docs"}  # whose views wear nothing, and show nothing of anybody

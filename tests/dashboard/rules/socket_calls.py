@@ -7,10 +7,10 @@ from unittest.mock import patch
 from asgiref.sync import async_to_sync
 
 from dashboard.asgi import application
-from dashboard.rules import CallOutcome
 from dashboard.sockets.admission import FORBIDDEN, NOT_FOUND, UNKNOWN_USER
 from dashboard.sockets.consumers import FLOOD, MAX_FRAMES
 from dashboard.sockets.session_socket import BAD_MESSAGE
+from tests.dashboard.rules.outcomes import CallOutcome
 from tests.sockets import Socket
 
 # Only whoever was admitted gets as far as to send too much, or what is no message.

@@ -17,7 +17,6 @@ from django.conf import settings
 from django.contrib import admin
 from django.test import Client, RequestFactory
 
-from dashboard.rules import OF_THE_ADMIN, ROLE_OF, STAFF, TOKENS_ALONE, Caller, CallOutcome, outcome
 from runs.admin.base import WrittenAdmin
 from runs.api.auth import Resource
 from runs.models import Dataset, Invitation, Job, Membership, Node, Run
@@ -26,6 +25,7 @@ from runs.rights.access.operations import PUBLIC, RuleKind
 from tests.cast import Cast, make_run
 from tests.dashboard.rules.admin_rows import is_about_a_row, row_of
 from tests.dashboard.rules.matrix import CHANGED_BY_HAND, FRAMEWORKS, Route, routes, rule_of
+from tests.dashboard.rules.outcomes import OF_THE_ADMIN, ROLE_OF, STAFF, TOKENS_ALONE, Caller, CallOutcome, outcome
 from tests.dashboard.rules.world import ABSENT, ADMIN_SIGN_OUT, World, make_world, outcome_of
 from tests.printed_pages.access_matrix import documented
 from tests.servers import Valkey

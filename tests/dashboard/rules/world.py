@@ -14,7 +14,6 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard.pages.launch.spec_form import typed_of
-from dashboard.rules import ROLE_OF, TOKENS_ALONE, Caller, CallOutcome
 from runs import actions
 from runs.actions import mlflow
 from runs.models import ClusterRole, GitKey, Membership, Project, Role, Run, Token, User
@@ -23,6 +22,7 @@ from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run, make_sweep, make_user, spec
 from tests.dashboard.rules.admin_rows import NO_ROW, is_about_a_row, row_of
 from tests.dashboard.rules.matrix import Route, rule_of
+from tests.dashboard.rules.outcomes import ROLE_OF, TOKENS_ALONE, Caller, CallOutcome
 from tests.dashboard.rules.socket_calls import call_socket
 from tests.datasets import make_dataset
 from trainyard.spec import parse_spec

@@ -10,11 +10,11 @@ import pytest
 from django.test import Client
 from hypothesis import strategies as st
 
-from dashboard.rules import Caller
 from runs import actions
 from runs.api import api
 from tests.cast import Cast
 from tests.dashboard.rules.matrix import Route, routes
+from tests.dashboard.rules.outcomes import Caller
 from tests.dashboard.rules.world import BODIES, QUERIES, World, make_world
 from tests.fuzzed_requests import KINDS, Asked, Sender, headers, json_bodies, texts, with_query
 from tests.fuzzing import mutated

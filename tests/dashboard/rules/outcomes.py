@@ -1,10 +1,11 @@
-"""Outcome of a request, by what its route declares and by who calls: for the table of routes and roles, and for
-the tests that call each route as each role. Nothing here decides: runs.rights.access does."""
+"""Outcome of a request, by what its route declares and by who calls. Nothing here decides: runs.rights.access does."""
+
+from __future__ import annotations
 
 from enum import StrEnum
 
 from runs.models import Role
-from runs.rights.access import OF_STAFF, PERMISSIONS_OF, Area, Permission
+from runs.rights.access import PERMISSIONS_OF, Permission
 from runs.rights.access.operations import Rule, RuleKind
 
 
@@ -74,16 +75,3 @@ def _in_the_admin(rule: Rule, caller: Caller) -> CallOutcome:
     if rule.kind == RuleKind.STAFF or (rule.kind == RuleKind.TABLE and caller == Caller.ADMINISTRATOR):
         return CallOutcome.ALLOWED
     return CallOutcome.FORBIDDEN
-
-
-COLUMNS = [*ROLE_OF, Caller.OPERATOR, Caller.ADMINISTRATOR]  # of the table "Who may what"
-
-
-def holders(permission: Permission) -> list[Caller]:
-    """Return who has the permission, of those who are known: a line of the table "Who may what"."""
-    found = [caller for caller, role in ROLE_OF.items() if permission in PERMISSIONS_OF[role]]
-    if permission.area == Area.ACCOUNT:
-        found = [Caller.OUTSIDER, *ROLE_OF, Caller.OPERATOR]
-    elif permission in OF_STAFF:
-        found.append(Caller.OPERATOR)
-    return [*found, Caller.ADMINISTRATOR]
