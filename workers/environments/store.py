@@ -157,15 +157,18 @@ class EnvironmentStore:
             if path.name != BUILDERS_LOCK:
                 yield EnvironmentPlace(path.parent, path.stem)
 
-    def remove_unfinished(self) -> None:
-        """Delete what builders left that were killed."""
+    def remove_unfinished(self) -> list[str]:
+        """Delete what builders left that were killed. Returns the digests."""
+        removed = []
         for place in self.places():
             if place.record is None and delete_unused(place):
                 log.info("environment.unfinished", digest=place.digest)
+                removed.append(place.digest)
+        return removed
 
-    def make_room(self, limit_bytes: int) -> None:
+    def make_room(self, limit_bytes: int) -> list[str]:
         """Delete the environments that were used least recently until all take at most ``limit_bytes``, each counted
-        as if it shared no file with another. Those in use stay."""
+        as if it shared no file with another. Those in use stay. Returns the digests of what went."""
         records = {place: record for place in self.places() if (record := place.record) is not None}
         sizes = {place: 0 if record.image else record.bytes for place, record in records.items()}
         by_use = sorted(records, key=lambda one: one.last_used_at)
@@ -173,19 +176,20 @@ class EnvironmentStore:
         images = grouped((records[place].image, place) for place in by_use if records[place].image)
         for places in images.values():
             sizes[places[-1]] = records[places[-1]].bytes
-        total, is_any_gone = sum(sizes.values()), False
+        total, removed = sum(sizes.values()), []
         for place in sorted(sizes, key=lambda one: one.last_used_at):
             if total <= limit_bytes:
                 break
             if delete_unused(place):
                 log.info("environment.evicted", digest=place.digest, bytes=sizes[place])
                 total -= sizes[place]
-                is_any_gone = True
+                removed.append(place.digest)
                 if image := records[place].image:
                     self._take_leave(image, [(one, records[one]) for one in images[image]], place)
-        if is_any_gone:
+        if removed:
             for folder in {place.folder for place in sizes}:  # what was evicted would else stay there
                 _alone(folder / BUILDERS_LOCK, partial(remove_tree, folder / "store" / DOWNLOADS))
+        return removed
 
     def _take_leave(
         self, image: str, users: list[tuple[EnvironmentPlace, EnvironmentRecord]], gone: EnvironmentPlace
