@@ -87,6 +87,12 @@ def create(request: HttpRequest, body: RuleIn, response: HttpResponse) -> Notice
     )  # fmt: skip
 
 
+@router.get("/notices/rules/{rule_id}", response=RuleOut, summary="A rule of notices")
+@operation(own(Permission.ACCOUNT_READ))
+def rule(request: HttpRequest, rule_id: str) -> NoticeRule:
+    return actions.get_notice_rule(actor=actor(request), rule_id=rule_id)
+
+
 @router.patch("/notices/rules/{rule_id}", response=RuleOut, summary="Change a rule of notices")
 @operation(own(Permission.ACCOUNT_MANAGE))
 def change(request: HttpRequest, rule_id: str, body: RuleChange, response: HttpResponse) -> NoticeRule:

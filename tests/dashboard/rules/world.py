@@ -146,6 +146,7 @@ ABSENT = {
     "GET /api/v1/runs/<run_id>/media/<media_id>/file",
     "GET /mlflow/api/2.0/mlflow-artifacts/artifacts/<run_id>/<path>",
     "DELETE /api/v1/notices/rules/<rule_id>",
+    "GET /api/v1/notices/rules/<rule_id>",
     "PATCH /api/v1/notices/rules/<rule_id>",
     "POST /api/v1/notices/test",
     "POST /notices/rules/<rule_id>/do/<verb>/",
