@@ -21,17 +21,21 @@ from django.utils.functional import cached_property
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
-from dashboard.frontend.bundles import PACKAGES, bundles, modules_of, styles
+from dashboard.frontend.bundles import bundles, modules_of, styles
 
 PREFIX = "npm"
-# Paths inside node_modules, as our styles and the import map name them after "npm/".
+# Paths inside node_modules, as our styles and the import map name them after "npm/"; setup.py reads them unimported.
 ALLOWED = (
     "@tabler/core/dist/css/tabler.min.css",
     "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2",
     "@fontsource-variable/inter/files/inter-latin-ext-wght-normal.woff2",
     "@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-wght-normal.woff2",
+    "@xterm/addon-fit/lib/addon-fit.mjs",
     "@xterm/xterm/css/xterm.css",
-    *(path.removeprefix(f"{PREFIX}/") for path in PACKAGES.values()),
+    "@xterm/xterm/lib/xterm.mjs",
+    "dompurify/dist/purify.es.mjs",
+    "echarts/dist/echarts.esm.min.mjs",
+    "marked/lib/marked.esm.js",
 )
 
 

@@ -21,20 +21,20 @@ from runs.rights.access.operations import operation, own
 router = Resource(tags=["notices"])
 
 
-class RuleChange(Body):
+class NoticeRuleChange(Body):
     destination: str | None = Field(None, description="a URL, an address of e-mail or a routing key; absent: it stays")
     kinds: dict[NoticeKind, int | None] | None = Field(None, description="with their numbers; null: those at first")
     only_mine: bool | None = Field(None, description="of runs and sweeps only those that you launched")
     every: str | None = Field(None, description="hour or day: sent together then; empty: at once")
 
 
-class RuleIn(RuleChange):
+class NoticeRuleIn(NoticeRuleChange):
     where: Where
     kinds: dict[NoticeKind, int | None]
     project: str | None = Field(None, description="whose rule it is, for its owners; absent: yours")
 
 
-class RuleOut(Schema):
+class NoticeRuleOut(Schema):
     id: str
     where: str
     project: str | None = Field(validation_alias="project_id")
@@ -67,7 +67,7 @@ def test(request: HttpRequest, body: TestIn) -> Answer[None]:
     return Answer(202, None)
 
 
-@router.get("/notices/rules", response=Page[RuleOut], summary="Rules of notices")
+@router.get("/notices/rules", response=Page[NoticeRuleOut], summary="Rules of notices")
 @operation(own(Permission.ACCOUNT_READ))
 def rules(request: HttpRequest, query: Query[ListQuery], project: str | None = None) -> Page[Any]:
     """Mine, or those of a project, for its owners."""
@@ -75,9 +75,9 @@ def rules(request: HttpRequest, query: Query[ListQuery], project: str | None = N
     return page(found, list, sort="created_at", cursor=query.cursor, limit=query.limit)
 
 
-@router.post("/notices/rules", response={201: RuleOut}, summary="Add a place for notices")
+@router.post("/notices/rules", response={201: NoticeRuleOut}, summary="Add a place for notices")
 @operation(own(Permission.ACCOUNT_MANAGE))
-def create(request: HttpRequest, body: RuleIn, response: HttpResponse) -> NoticeRule:
+def create(request: HttpRequest, body: NoticeRuleIn, response: HttpResponse) -> NoticeRule:
     """`page` is your bell, which is always there: it is changed. Example: `{"where": "slack", "destination":
     "https://hooks.slack.com/services/T0/B0/x", "kinds": {"failed": null, "waits": 60}, "project": "vision"}`"""
     response["Cache-Control"] = "no-store"
@@ -87,15 +87,15 @@ def create(request: HttpRequest, body: RuleIn, response: HttpResponse) -> Notice
     )  # fmt: skip
 
 
-@router.get("/notices/rules/{rule_id}", response=RuleOut, summary="A rule of notices")
+@router.get("/notices/rules/{rule_id}", response=NoticeRuleOut, summary="A rule of notices")
 @operation(own(Permission.ACCOUNT_READ))
 def rule(request: HttpRequest, rule_id: str) -> NoticeRule:
     return actions.get_notice_rule(actor=actor(request), rule_id=rule_id)
 
 
-@router.patch("/notices/rules/{rule_id}", response=RuleOut, summary="Change a rule of notices")
+@router.patch("/notices/rules/{rule_id}", response=NoticeRuleOut, summary="Change a rule of notices")
 @operation(own(Permission.ACCOUNT_MANAGE))
-def change(request: HttpRequest, rule_id: str, body: RuleChange, response: HttpResponse) -> NoticeRule:
+def change(request: HttpRequest, rule_id: str, body: NoticeRuleChange, response: HttpResponse) -> NoticeRule:
     """What is not named stays; another destination of a webhook has another `key`. Example: `{"kinds": {"lost":
     null}}`"""
     response["Cache-Control"] = "no-store"
