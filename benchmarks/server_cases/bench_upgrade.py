@@ -1,6 +1,6 @@
 """An upgrade while it is used: a company's server from the wheel (tests/whole/test_company.py), upgraded to a wheel
 with one more migration and taken back, in the documented order. Twenty runs log once a second, two hundred sockets
-watch them, fifty programs call every two seconds, and browsers open whole pages, all through nginx.
+watch them, fifty programs call every five seconds, and browsers open whole pages, all through nginx.
 
 Runs, programs and pages are paced, so that they do not saturate the machine by themselves. ``UPGRADE_OUT`` names a file
 for the times of all steps and the longest calls of each.
@@ -32,7 +32,7 @@ from tests.whole.runs import Yard, points
 from tests.whole.test_company import Company, install, later_wheel, new_owner, running_company
 
 NUM_RUNS, NUM_SOCKETS, NUM_PROGRAMS, NUM_WRITERS, NUM_BROWSERS = 20, 200, 50, 10, 4
-EVERY_S = 2.0
+EVERY_S = 5.0
 QUIET_S = 20.0  # before, between and after
 ORDER = ("control", "ingest", "web-0", "web-1")
 # It logs once a second until a file is there, and keeps how many points it has logged.

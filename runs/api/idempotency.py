@@ -101,7 +101,8 @@ def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpR
     except IntegrityError:
         row = IdempotencyKey.objects.filter(user=user, key=key).first()
     if row is None or row.status_code == 0:
-        return problem(409, "The first request with this Idempotency-Key is still being answered.", code="in-progress")
+        words = "The first request with this Idempotency-Key is still being answered."
+        return problem(409, words, code="in-progress", wait_s=2)
     if row.body_digest != digest:
         return problem(
             422, "This Idempotency-Key was used for another request, or with other rights.", code="key-reused"

@@ -17,6 +17,7 @@ from trainyard.spec.problems import Problem
 
 RETRY_AFTER_S = (0.2, 0.8)
 LONGEST_WAIT_S = 10.0
+PATIENCE_S = 20.0  # with a first try that goes on: longer than the server believes that its process lives
 LONG_ANSWER_S = 600.0
 QueryValue = str | int | float | bool | Sequence[str] | None
 
@@ -135,22 +136,26 @@ class Connection:
         return self._answer("GET", path, params=given(query), timeout=LONG_ANSWER_S).content
 
     def _answer(self, method: str, path: str, **request: Any) -> httpx.Response:
-        for wait_s in (*RETRY_AFTER_S, None):
+        waits, patient_until = list(RETRY_AFTER_S), time.monotonic() + PATIENCE_S
+        while True:
+            wait_s = waits.pop(0) if waits else None
             try:
                 response = self._http.request(method, path, **request)
-                if response.status_code not in (429, 502, 503, 504) or wait_s is None:
+                asked = response.headers.get("Retry-After", "") if response.status_code in (409, 429) else ""
+                # What we sent first goes on, or its process died: the server knows which after a while.
+                is_going_on = response.status_code == 409 and asked and time.monotonic() < patient_until
+                waits = list(RETRY_AFTER_S) if is_going_on else waits
+                if not is_going_on and (response.status_code not in (429, 502, 503, 504) or wait_s is None):
                     if response.is_error or response.is_redirect:
                         raise error_of(response)
                     return response
-                asked = response.headers.get("Retry-After", "") if response.status_code == 429 else ""
-                wait_s = max(wait_s, min(float(asked), LONGEST_WAIT_S) if asked.isdecimal() else 0.0)
+                wait_s = max(wait_s or 0.0, min(float(asked), LONGEST_WAIT_S) if asked.isdecimal() else 0.0)
             except (httpx.TransportError, httpx.InvalidURL) as error:
                 # Nobody listens: a second try finds the same, unless a server is just being restarted.
                 if wait_s is None or isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
                     why = sentence_of(error, self.url) or f"cannot reach {self.url}: {error}"
                     raise Unreachable(why.rstrip(".")) from None
             time.sleep(wait_s)
-        raise AssertionError("the last try returns or raises")
 
 
 def given(query: Mapping[str, QueryValue]) -> dict[str, QueryValue]:

@@ -84,7 +84,9 @@ def test_machines_come_for_a_run_stay_behind_it_and_leave_when_they_were_idle(
     assert set(Node.objects.present().filter(cluster=pool.cluster).values_list("is_draining", flat=True)) == {True}
     for _ in range(3):
         pool.round()
-    assert sorted(pool.engine.cancelled) == ["1", "2"] and not Node.objects.present().filter(cluster=pool.cluster).exists()
+    assert (
+        sorted(pool.engine.cancelled) == ["1", "2"] and not Node.objects.present().filter(cluster=pool.cluster).exists()
+    )
     assert said(pool) == "0 of at most 3 nodes: no run waits for more." and pool.engine.num_submitted == 2
 
 
