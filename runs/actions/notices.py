@@ -64,7 +64,9 @@ def set_quiet_hours(*, actor: User, begins: str, ends: str, zone: str, spares_er
             raise ValidationError({"zone": f"It must be a time zone such as Europe/Berlin, not {zone!r}."})
     actor.quiet_hours = given if begins or ends else None
     actor.save(update_fields=["quiet_hours"])
-    Notice.objects.filter(rule__owner=actor, state="held").update(next_at=timezone.now())  # and held anew
+    held = Notice.objects.filter(rule__owner=actor, state="held")
+    held.exclude(rule__every="").update(state="waiting", next_at=timezone.now())  # and held anew for its digest
+    held.filter(rule__every="").update(next_at=timezone.now())  # and held anew, or sent together
 
 
 def notice_rules(*, actor: User, project: Project | None) -> QuerySet[NoticeRule]:

@@ -40,18 +40,25 @@ class Telemetry:
         self._is_well = True
 
     def step(self, now: datetime) -> None:
-        """Send what is new. A collector that takes nothing is said once."""
-        try:
-            post(self._collector, self._client, metrics(now), "/v1/metrics")
-            while self._send_traces(now):
-                pass
-            self._is_well = True
-        except NotTaken as error:
-            if self._is_well:
-                log.warning("telemetry.waits", error=str(error))
-            self._is_well = False
+        """Send what is new. One that takes only numbers, or only traces, gets these; what is not taken is said once."""
+        problems = list[str]()
+        for send in (self._send_metrics, self._send_traces):
+            try:
+                send(now)
+            except NotTaken as error:
+                problems.append(str(error))
+        if problems and self._is_well:
+            log.warning("telemetry.waits", errors=problems)
+        self._is_well = not problems
 
-    def _send_traces(self, now: datetime) -> bool:
+    def _send_metrics(self, now: datetime) -> None:
+        post(self._collector, self._client, metrics(now), "/v1/metrics")
+
+    def _send_traces(self, now: datetime) -> None:
+        while self._send_next(now):
+            pass
+
+    def _send_next(self, now: datetime) -> bool:
         """Send the traces of the next runs that ended, and return whether there may be more."""
         mark = transport.redis().get(SENT_KEY)
         since = datetime.fromtimestamp(float(mark), now.tzinfo) if mark else now

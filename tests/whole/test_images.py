@@ -98,10 +98,12 @@ LOCKED = ["--read-only", "--tmpfs", "/tmp", "--cap-drop", "all", "--security-opt
 def images() -> Iterator[Images]:
     with short_folder("ty-images-") as folder:
         folder.chmod(0o755)
+        one: Images | None = None
         try:
             yield (one := Images(folder))
         finally:
-            one.call("system", "reset", "--force", check=False)
+            if one is not None:  # else the build failed, which is what is to be read
+                one.call("system", "reset", "--force", check=False)
 
 
 @pytest.mark.parametrize("name", ["server", "node"])

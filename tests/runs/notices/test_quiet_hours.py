@@ -156,6 +156,17 @@ def test_a_digest_is_one_message_of_each_hour_or_day(cast: Cast, receiver: Recei
     assert whats(receiver)[1:] == [["third is over."]]
 
 
+def test_a_digest_keeps_its_hour_where_quiet_hours_change(cast: Cast, receiver: Receiver) -> None:
+    rule, now = save(cast, receiver, every="day"), timezone.now()
+    happen(cast, "one", "two", at=now)
+    send_due(now)
+    be_quiet(cast, *(f"{now + timedelta(hours=hours):%H:%M}" for hours in (12, 13)))
+    send_due(timezone.now() + timedelta(seconds=1))
+    assert receiver.bodies == [] and set(rule.notices.values_list("state", flat=True)) == {"held"}
+    send_due(timezone.now() + timedelta(days=1))
+    assert whats(receiver) == [["one is over.", "two is over."]]
+
+
 def test_a_digest_that_is_due_at_night_waits_for_the_morning(cast: Cast, receiver: Receiver) -> None:
     rule = save(cast, receiver, every="hour")
     be_quiet(cast)

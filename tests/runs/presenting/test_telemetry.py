@@ -118,7 +118,7 @@ def test_each_is_sent_once_and_none_is_lost_while_the_collector_is_away(cast: Ca
     one = telemetry(receiver)
     one.step(at(-1))
     a_run_of_two_attempts(cast)
-    receiver.codes += [503, 200, 503]  # of numbers; of numbers, and of traces
+    receiver.codes += [503, 503, 200, 503]  # of numbers and traces, twice
     with capture_logs() as said:
         one.step(at(101))
         one.step(at(102))
@@ -133,6 +133,16 @@ def test_each_is_sent_once_and_none_is_lost_while_the_collector_is_away(cast: Ca
     assert float(str(transport.redis().get("trainyard:control:telemetry-sent"), "utf-8")) == pytest.approx(
         at(100).timestamp()
     )
+
+
+def test_one_that_takes_no_numbers_gets_the_traces(cast: Cast, receiver: Receiver) -> None:
+    """A store of traces alone answers 404 to numbers."""
+    one = telemetry(receiver)
+    one.step(at(-1))
+    a_run_of_two_attempts(cast)
+    receiver.codes += [404]
+    one.step(at(101))
+    assert len(spans(receiver)) == 8
 
 
 def test_nothing_is_sent_without_a_collector(settings: Any) -> None:
