@@ -44,6 +44,7 @@ from trainyard.contract.seals import (
 from trainyard.contract.statuses import Phase
 
 EVERY_S = 1.0
+AT_ONCE = 100  # nodes that connect: Valkey's socket refuses more than its backlog
 REPORT_KEPT_S = 3600
 GPU_BYTES = 80 * 2**30
 
@@ -152,11 +153,14 @@ def command(words: tuple[Any, ...]) -> bytes:
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
 
 
-async def live(node: FleetNode, socket: str, first_s: float, over: asyncio.Event, gate: asyncio.Barrier) -> None:
+async def live(
+    node: FleetNode, socket: str, first_s: float, over: asyncio.Event, gate: asyncio.Barrier, few: asyncio.Semaphore
+) -> None:
     """Be the node, from ``first_s`` into the second on."""
     loop = asyncio.get_running_loop()
-    _, worker = await loop.create_unix_connection(Answers, socket)
-    _, supervisor = await loop.create_unix_connection(Answers, socket)
+    async with few:
+        _, worker = await loop.create_unix_connection(Answers, socket)
+        _, supervisor = await loop.create_unix_connection(Answers, socket)
     await gate.wait()
     due = loop.time() + first_s
     while not over.is_set():
@@ -170,9 +174,9 @@ async def live(node: FleetNode, socket: str, first_s: float, over: asyncio.Event
 async def main(path: Path) -> None:
     plan = json.loads(path.read_text())
     nodes = [FleetNode(PlannedNode(**one)) for one in plan["nodes"]]
-    over, gate = asyncio.Event(), asyncio.Barrier(len(nodes) + 1)
+    over, gate, few = asyncio.Event(), asyncio.Barrier(len(nodes) + 1), asyncio.Semaphore(AT_ONCE)
     tasks = [
-        asyncio.create_task(live(node, plan["socket"], number / len(nodes), over, gate))
+        asyncio.create_task(live(node, plan["socket"], number / len(nodes), over, gate, few))
         for number, node in enumerate(nodes)
     ]
     await gate.wait()
