@@ -1,6 +1,7 @@
 """Following the live attempts: reading their reports, and doing what results from them."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -17,10 +18,10 @@ from runs.life.reconcile.judge import REST_LIMIT_S, Case, Verdict, judge
 from runs.life.reconcile.listening import Listener, forget, later
 from runs.life.reconcile.placing import elsewhere
 from runs.life.reconcile.restoring import memory_order_of, missing_origin, offered_to, place_of
-from runs.models import Allocation, Attempt, HeldSlot, Placement, Run
+from runs.models import Allocation, Attempt, HeldSlot, Node, Placement, Run
 from runs.models.attempts import REWIND
 from runs.models.runs import StaleStatus
-from runs.records.metrics import progress
+from runs.records.metrics import bulk, progress
 from runs.records.metrics.models import Telemetry
 from runs.recovery.failing import RESTART_REST_LIMIT_S, may_restart, outcome_of_failure
 from runs.serving import broadcast
@@ -38,15 +39,21 @@ log = structlog.get_logger(__name__)
 WRITE_EVERY_S = 2.0  # how exactly a row knows when its node last sent something
 
 
-def live_attempts() -> list[Attempt]:
-    attempts = Attempt.objects.filter(ended_at=None).select_related("run__cluster")
-    return list(attempts.prefetch_related("placements__node"))
+def live_attempts(nodes: Iterable[Node]) -> list[Attempt]:
+    """Return them with their placements, whose nodes are these where they are among them."""
+    live, known = Attempt.objects.filter(ended_at=None).select_related("run__cluster"), {one.pk: one for one in nodes}
+    attempts = list(live.prefetch_related("placements"))
+    for placement in (placement for attempt in attempts for placement in attempt.placements.all()):
+        if placement.node_id in known:
+            placement.node = known[placement.node_id]
+    return attempts
 
 
 def take_reports(placements: Sequence[Placement], listener: Listener) -> None:
     """Write the reports into the placements' rows, at once where one has news, else now and then."""
     reports = listener.read_reports(placements)
-    for placement in placements:
+    rows, over = list[bulk.Row](), list[Placement]()
+    for placement in sorted(placements, key=lambda one: one.pk):  # all writers lock them in this order
         report = reports.get(placement.pk)
         if report is None or listener.attempt_silent_s(placement) > 0:
             continue
@@ -59,9 +66,13 @@ def take_reports(placements: Sequence[Placement], listener: Listener) -> None:
                 placement.report = document
             placement.phase = phase
             placement.reported_at = listener.now
-            placement.save(update_fields=["phase", "report", "reported_at"])
+            rows.append((phase, json.dumps(placement.report), bulk.time_value(listener.now), placement.pk))
         if phase in OVER:
-            HeldSlot.objects.filter(placement=placement).delete()
+            over.append(placement)
+    if rows or over:
+        with transaction.atomic():
+            bulk.update(Placement, ("phase", "report", "reported_at"), rows)
+            HeldSlot.objects.filter(placement__in=over).delete()
 
 
 def follow(attempt: Attempt, listener: Listener) -> bool:

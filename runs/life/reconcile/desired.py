@@ -47,7 +47,10 @@ def write_desired(
     if not nodes:
         return
     placements = Placement.objects.filter(node__in=nodes, attempt__ended_at=None)
-    live = list(placements.select_related("attempt__run", "node"))
+    live = list(placements.defer("report").prefetch_related("attempt__run"))  # which many have in common
+    here = {node.pk: node for node in nodes}
+    for placement in live:
+        placement.node = here[placement.node_id]
     ended = _ended_attempts(statuses, {placement.attempt_id for placement in live})
     runs = {one.run for own in ended.values() for one in own.values()} | {one.attempt.run_id for one in live}
     watermarks = grouped(((one.run_id, one.attempt), one) for one in Producer.objects.filter(run_id__in=runs))

@@ -1,5 +1,6 @@
 """One tick of control: read, judge, place, write. Each step may be repeated, or run in two processes at once."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -8,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import structlog
+from django.db import transaction
 from django.db.models import Q
 from redis.exceptions import RedisError, ResponseError
 
@@ -25,6 +27,7 @@ from runs.life.resizing import preempt, preemptable_clusters, resize_runs
 from runs.models import Attempt, Node, Placement, Run
 from runs.models.clusters import slots_of
 from runs.models.runs import StaleStatus
+from runs.records.metrics import bulk
 from runs.recovery.failing import record_matches
 from runs.recovery.fencing import TICK_KEY, listening_since
 from runs.recovery.policy import record_returns
@@ -71,7 +74,7 @@ def _round(now: datetime) -> None:
     listener.read_statuses(nodes)
     take_nodes(nodes, listener)
     _guarded(partial(valkey_users.keep_up, nodes))
-    attempts = live_attempts()
+    attempts = live_attempts(nodes)
     changed = [one for one in attempts if _guarded(partial(follow, one, listener), run=one.run_id)]
     for record in (record_checkpoint_uses, record_traces, record_returns, record_matches):
         _guarded(partial(record, attempts))
@@ -184,12 +187,26 @@ def _notify(attempt: Attempt) -> None:
 
 def take_nodes(nodes: Iterable[Node], listener: Listener) -> None:
     """Write the nodes' statuses into their rows, at once where one has news, else now and then."""
-    changed = [_guarded(partial(_take_node, node, listener), node=node.name) for node in nodes]
+    healthy: list[Node] = []
+    changed = [_guarded(partial(_take_node, node, listener, healthy), node=node.name) for node in nodes]
+    if healthy:
+        _guarded(partial(_write_health, healthy))
     if any(changed):
         broadcast.nodes_changed()
 
 
-def _take_node(node: Node, listener: Listener) -> bool:
+def _write_health(nodes: Iterable[Node]) -> None:
+    in_order = sorted(nodes, key=lambda one: one.pk)  # all writers lock them in this order
+    rows = [
+        (json.dumps(one.health), json.dumps(one.self_check), bulk.time_value(one.seen_at), one.pk) for one in in_order
+    ]
+    with transaction.atomic():
+        bulk.update(Node, ("health", "self_check", "seen_at"), rows)
+
+
+def _take_node(node: Node, listener: Listener, healthy: list[Node]) -> bool:
+    """Write the node's row where it has news; where only its health is to be written, put it to the ``healthy``.
+    Returns whether either is so."""
     status = listener.statuses.get(node.pk)
     was_in_contact = node.is_in_contact(listener.now)
     if status is not None and status.is_leaving:
@@ -208,7 +225,10 @@ def _take_node(node: Node, listener: Listener) -> bool:
     if not is_new and not due:
         return False
     changes |= {"health": to_builtins(status.health or Health()), "self_check": own, "seen_at": listener.now}
-    Node.objects.filter(pk=node.pk).update(**changes)
+    if is_new:
+        Node.objects.filter(pk=node.pk).update(**changes)
+    else:
+        healthy.append(node)
     for name, value in changes.items():
         setattr(node, name, value)
     return True

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.db import connections, models
+from django.db import connections, models, router
 
 IDS_PER_QUERY = 500  # SQLite bounds the variables of a statement
 Model = type[models.Model]
@@ -41,7 +41,7 @@ def update(model: Model, names: tuple[str, ...], rows: Sequence[Row]) -> None:
     """Set these fields of existing rows: each row is their values and, last, its primary key."""
     if not rows:
         return
-    with connections[settings.METRICS_DATABASE].cursor() as cursor:
+    with connections[router.db_for_write(model)].cursor() as cursor:
         if len(rows) == 1:
             cursor.execute(_change(model, names), rows[0])
         else:
