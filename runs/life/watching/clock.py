@@ -65,7 +65,7 @@ class Watcher:
         """Look at each live attempt that has new points."""
         live = Attempt.objects.filter(ended_at=None, settling_at=None, run__status=Status.RUNNING)
         live = live.filter(go__isnull=False, stop__isnull=True).select_related("run__cluster", "run__project")
-        attempts = list(live.prefetch_related("placements__node"))
+        attempts = list(live)
         known = Telemetry.objects.in_bulk([one.run_id for one in attempts])
         for attempt in attempts:
             telemetry = known.get(attempt.run_id)
@@ -167,6 +167,7 @@ class Watched:
         self.series: dict[Key, SeriesWatch] = {}
         self.alarms = attempt.known_alarms
         self.names: list[str] = []
+        self.cursor = 0  # of the batches that were looked at for these names
         self.names_at = self.written_at = 0.0
         self.is_changed = False
         self.looked_at = 0  # the step of the last look
@@ -188,11 +189,13 @@ class AlarmWatch:
         if not names:
             return []
         low = self._first_step(watched, telemetry.step)
-        _, curves = read.curves({attempt.run_id: (low, None)}, names, points=MOST_POINTS)
+        window = {attempt.run_id: (low, None)}
+        cursors, curves = read.curves(window, names, points=MOST_POINTS, after=watched.cursor)
         new: list[Alarm] = []
         for curve in curves:
             if curve.attempt == attempt.fence:
                 new += self._take(watched, curve)
+        watched.cursor = cursors[attempt.run_id]
         if new or (watched.is_changed and now.timestamp() - watched.written_at >= WRITE_EVERY_S):
             self._write(attempt, watched, new, now)
         return new
@@ -206,13 +209,18 @@ class AlarmWatch:
             return [rule.metric for rule in watched.rules]
         if now.timestamp() - watched.names_at >= NAMES_EVERY_S:
             known = Series.objects.filter(run_id=attempt.run_id).values_list("name", flat=True).distinct()
-            watched.names = [name for name in known if any(rule.is_about(name) for rule in watched.rules)]
+            before, watched.names = watched.names, [name for name in known if _is_watched(name, watched.rules)]
+            if set(watched.names) - set(before):
+                watched.cursor = 0  # their first points lie in batches that were looked at for others
             watched.names_at = now.timestamp()
         return watched.names
 
     def _first_step(self, watched: Watched, step: int) -> int:
         """Return the step from which on there may be points that were not looked at."""
-        seen = [one.last_step for one in watched.series.values() if one.last_step is not None]
+        taken = (
+            watched.series.values() if watched.cursor else ()
+        )  # else there are series of which nothing was looked at
+        seen = [one.last_step for one in taken if one.last_step is not None]
         before, watched.looked_at = watched.looked_at if seen else step, step
         return max(min(seen) + 1 if seen else step - AT_FIRST, before - AT_FIRST)
 
@@ -269,6 +277,10 @@ class AlarmWatch:
                 watched.told_many = True
         attempt.alarms = rows
         watched.is_changed, watched.written_at = False, now.timestamp()
+
+
+def _is_watched(name: str, rules: Iterable[WatchRule]) -> bool:
+    return any(rule.is_about(name) for rule in rules)
 
 
 def points_of(curve: Curve) -> "Iterator[Point]":

@@ -207,7 +207,7 @@ def _not_long_enough(attempt: Attempt, started: Sequence[SlowRank], window: int)
 
 def _place(attempt: Attempt, found: Sequence[SlowRank], before: Mapping[int, SlowRank], now: datetime) -> None:
     """Add on which nodes the ranks are, and since when they are known."""
-    nodes = nodes_by_rank(attempt.placements.all())
+    nodes = nodes_by_rank(attempt.placements.select_related("node") if found else ())
     for one in found:
         one.node, one.node_id = nodes.get(one.rank, ("", ""))
         one.at = before[one.rank].at if one.rank in before else now.timestamp()

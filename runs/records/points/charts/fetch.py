@@ -99,13 +99,14 @@ def segments(wants: Sequence[Want], which: str, axes: dict[int, tuple[Steps, Flo
     return {n: list(parts.values()) for n, parts in found.items()}
 
 
-def blocks(run_ids: Sequence[str], series: Iterable[int]) -> dict[Place, list[Part]]:
-    """Return what the runs' blocks have of the series."""
+def blocks(run_ids: Sequence[str], series: Iterable[int], after: int = 0) -> dict[Place, list[Part]]:
+    """Return what the runs' blocks of batches behind the cursor ``after`` have of the series."""
     wanted, select = set(series), "SELECT attempt, cursor, data FROM metrics_block"
+    order = "AND cursor > %s ORDER BY cursor, id"
     return grouped(
         ((series_id, attempt), (cursor, MAX_STEP, columns))
         for some in in_parts(run_ids)
-        for attempt, cursor, data in query(f"{select} WHERE run_id IN ({marks(len(some))}) ORDER BY cursor, id", some)
+        for attempt, cursor, data in query(f"{select} WHERE run_id IN ({marks(len(some))}) {order}", [*some, after])
         for series_id, columns in decode_block(bytes(data), wanted)
     )
 

@@ -74,13 +74,15 @@ def curves(
     points: int = 1500,
     attempts: Attempts = "newest",
     at_most: int | None = None,
+    after: int = 0,
 ) -> tuple[dict[str, int], list[Curve]]:
     """Return the cursor of each run and the curves of its named series (of all where ``names`` is empty) in the run's
     window, as of one moment.
 
     ``labels`` picks the series that have at least these. At most ``points`` points or buckets per series in total
     over its attempts (at least one for each attempt): raw where they fit. ``attempts`` all adds what newer attempts
-    hide, as curves of their own. Raises TooManyPoints where all series together could have more than ``at_most``.
+    hide, as curves of their own. ``after`` is for who saw all up to this cursor: of batches up to it there is only what
+    was compacted. Raises TooManyPoints where all series together could have more than ``at_most``.
     """
     with snapshot():
         cursors = cursors_of(list(windows))
@@ -89,7 +91,7 @@ def curves(
         if at_most is not None and num_points > at_most:
             raise TooManyPoints(num_points, at_most)
         spans = [spans_of(row, x, windows[row.run_id], attempts) for row in rows]
-        drawn = draw(list(windows), [[span for span, _ in group] for group in spans], x, points)
+        drawn = draw(list(windows), [[span for span, _ in group] for group in spans], x, points, after)
     rows_by_span = {id(span): (row, flag) for row, group in zip(rows, spans, strict=True) for span, flag in group}
     found = []
     for span, kind, columns in drawn:

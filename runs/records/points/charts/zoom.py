@@ -65,12 +65,12 @@ class Span:
 
 
 def draw(
-    run_ids: Sequence[str], groups: Sequence[list[Span]], x: Axis, points: int
+    run_ids: Sequence[str], groups: Sequence[list[Span]], x: Axis, points: int, after: int = 0
 ) -> list[tuple[Span, Literal["raw", "buckets"], Drawn]]:
     """Return the columns of each span that has points. A group is the spans of one series, which have ``points``
-    together."""
+    together. Blocks up to the cursor ``after`` are left out."""
     spans = [span for group in groups for span in group]
-    parts = fetch.blocks(run_ids, {span.place[0] for span in spans})
+    parts = fetch.blocks(run_ids, {span.place[0] for span in spans}, after)
     for span in spans:
         span.seen = span.low, span.high
     found = fetch.extents([span.want() for span in spans])

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 
+import numpy as np
 import pytest
 from django.utils import timezone
 
-from runs.life.watching.clock import MOST_ALARMS, AlarmWatch, Watcher
+from runs.life.watching.clock import MOST_ALARMS, NAMES_EVERY_S, AlarmWatch, Watcher
 from runs.models import Attempt, Run
+from runs.records.metrics.codec import Columns
 from runs.records.metrics.models import Checkpoint, Telemetry
+from runs.records.points.store import SeriesPiece
 from runs.values.status import Phase, Status, Wanted
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.runs.api.conftest import Api
-from tests.series import write_series
+from tests.series import write_points, write_series
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -30,6 +34,17 @@ def log(attempt: Attempt, values: list[float], *, first: int = 1, name: str = "t
     telemetry.attempt, telemetry.cursor = attempt.fence, first + len(values)
     telemetry.save()
     return telemetry
+
+
+def write_batch(attempt: Attempt, cursor: int, name: str, values: list[float], *, first: int = 1) -> None:
+    steps = np.arange(first, first + len(values), dtype=np.int64)
+    piece = SeriesPiece("a" * 32, cursor, name, {}, Columns(steps, steps.astype(np.float64), np.array(values)))
+    write_points(attempt.run_id, attempt=attempt.fence, cursor=cursor, pieces=[piece])
+
+
+def telemetry_at(attempt: Attempt, cursor: int) -> Telemetry:
+    now = {"attempt": attempt.fence, "cursor": cursor, "step": cursor}
+    return Telemetry.objects.update_or_create(run_id=attempt.run_id, defaults=now)[0]
 
 
 def sentences(attempt: Attempt, code: str = "metric-alarm") -> list[str]:
@@ -78,6 +93,20 @@ def test_a_pattern_watches_each_series_of_each_rank(cast: Cast) -> None:
     log(attempt, [math.nan], name="train/loss")
     AlarmWatch().judge(attempt, log(attempt, [1.0, math.inf], name="rank/loss", rank="1"), timezone.now())
     assert sentences(attempt) == ["rank/loss of rank 1 is infinite at step 2."]
+
+
+def test_a_metric_that_a_pattern_finds_later_is_watched_from_its_first_point(cast: Cast) -> None:
+    attempt, watch, now = live(cast, {"metric": "train/*", "nan": True}), AlarmWatch(), timezone.now()
+    write_batch(attempt, 1, "train/loss", [1.0, 1.0])
+    watch.judge(attempt, telemetry_at(attempt, 1), now)
+    write_batch(attempt, 2, "train/norm", [math.nan, 1.0])
+    assert watch.judge(attempt, telemetry_at(attempt, 2), now + timedelta(seconds=1)) == []
+    write_batch(attempt, 3, "train/loss", [math.nan], first=3)
+    watch.judge(attempt, telemetry_at(attempt, 3), now + timedelta(seconds=1 + NAMES_EVERY_S))
+    assert sorted(sentences(attempt)) == [
+        "train/loss is not a number at step 3.",
+        "train/norm is not a number at step 1.",
+    ]
 
 
 def test_values_of_an_older_attempt_count_no_more(cast: Cast) -> None:

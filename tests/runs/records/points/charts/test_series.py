@@ -168,6 +168,15 @@ def test_what_came_after_a_cursor_continues_what_was_read_before_it() -> None:
     assert delta.delta_since("run1", cursor + 1).series == []
 
 
+def test_whoever_saw_all_up_to_a_cursor_reads_no_batch_twice() -> None:
+    spool = Spool()
+    for first in (1, 3, 5):
+        store(some_points(first, 2), spool=spool)
+    found = {after: read.curves({"run1": (None, None)}, ["x"], after=after)[1] for after in (0, 2, 3)}
+    steps = {after: [one.columns["step"].tolist() for one in some] for after, some in found.items()}
+    assert steps == {0: [[1, 2, 3, 4, 5, 6]], 2: [[5, 6]], 3: []}
+
+
 def test_too_much_after_a_cursor_is_read_again_instead() -> None:
     spool = Spool()
     store(some_points(1, 2), spool=spool)
