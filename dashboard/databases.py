@@ -12,6 +12,8 @@ from django.db.models import Model
 T = TypeVar("T", int, float)
 Database = dict[str, Any]
 MAX_SHARDS = 64
+# Of a process, as psycopg_pool names them; all but sizes are seconds. Who finds PostgreSQL away waits `timeout`.
+POOL = {"min_size": 0, "max_size": 40, "max_idle": 60, "timeout": 5, "reconnect_timeout": 2}
 
 
 def choose(url: str, home: Path) -> tuple[dict[str, Database], str]:
@@ -82,7 +84,7 @@ def sqlite(path: Path, *, is_synced: bool = False) -> Database:
 def postgresql(url: str) -> Database:
     """PostgreSQL from ``postgresql://user:password@host:port/name?option=value``.
 
-    Connections are not kept: every request under ASGI has a thread of its own, and a kept one would be left behind.
+    A process keeps its connections for all of its threads: every request under ASGI has a thread of its own.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("postgresql", "postgres"):
@@ -95,7 +97,8 @@ def postgresql(url: str) -> Database:
         "HOST": unquote(parts.hostname or ""),
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"connect_timeout": 3, **dict(parse_qsl(parts.query))},
+        "CONN_HEALTH_CHECKS": True,  # PostgreSQL may have been started again since
+        "OPTIONS": {"connect_timeout": 3, "pool": POOL, **dict(parse_qsl(parts.query))},
     }
 
 

@@ -59,6 +59,7 @@ def configure() -> dict[str, Any]:
             "celery.app.trace": {"level": "WARNING"},
             "kombu.connection": {"level": "ERROR"},  # it warns that a Unix socket has no host name
             "httpx": {"level": "WARNING"},
+            "psycopg.pool": {"level": "ERROR"},  # who asked for the connection says that it did not come
             # Its own handler to people by mail is not for us, and a 4xx is the asker's matter.
             "django": {"handlers": [], "level": "INFO", "propagate": True},
             "django.request": {"level": "ERROR"},

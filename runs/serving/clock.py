@@ -83,7 +83,6 @@ class Clock(threading.Thread):
 
     def _try_round(self) -> None:
         try:
-            close_old_connections()  # one that the database closed is opened again
             self._do_round()
             self._is_well = True
         except Exception as error:
@@ -93,6 +92,8 @@ class Clock(threading.Thread):
             if self._is_well:
                 log.warning("clock.away", clock=self.name, error=str(error))
             self._is_well = False
+        finally:
+            close_old_connections()  # between its rounds others have it
 
     def _do_round(self) -> None:
         if self._lock_s is None:

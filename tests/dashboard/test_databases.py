@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import OperationalError, connections
+from django.db.utils import ConnectionHandler
 
-from dashboard.databases import DAYS, choose, num_shards, number
+from dashboard.databases import DAYS, choose, num_shards, number, postgresql
+from runs.serving.database_away import is_away
+from tests.servers import short_folder, start_postgresql
 
 
 def test_without_a_url_there_are_two_files() -> None:
@@ -26,6 +31,43 @@ def test_a_url_is_one_postgresql_for_both() -> None:
     found = [one[key] for key in ("NAME", "USER", "PASSWORD", "HOST", "PORT")]
     assert found == ["train", "me", "p@ss", "db.lab", "6432"]
     assert one["OPTIONS"]["sslmode"] == "require"
+
+
+@pytest.mark.postgres
+def test_threads_of_a_process_share_connections_and_a_lost_one_is_replaced(django_db_blocker: Any) -> None:
+    with short_folder("ty-pool-") as folder, django_db_blocker.unblock():
+        server = start_postgresql(folder)
+        if server is None:
+            pytest.skip("PostgreSQL's server programs are not on this machine")
+        others = choose("", folder)[0]
+        shared = ConnectionHandler({"default": others["default"], "pooled": postgresql(server.url)})
+
+        def backend() -> int:
+            connection = shared["pooled"]
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT pg_backend_pid()")
+                    return int(cursor.fetchone()[0])
+            finally:
+                connection.close_if_unusable_or_obsolete()  # what Django does at the end of a request
+
+        def in_a_thread() -> int:
+            with ThreadPoolExecutor(1) as thread:
+                return thread.submit(backend).result()
+
+        try:
+            first = in_a_thread()
+            assert in_a_thread() == first
+            server.kill()
+            server.start_again()
+            assert in_a_thread() != first
+            server.stop()
+            with pytest.raises(OperationalError) as found:
+                in_a_thread()
+            assert is_away(found.value)
+        finally:
+            shared["pooled"].close_pool()  # type: ignore[attr-defined]
+            server.stop()
 
 
 def test_any_other_url_is_refused_by_name() -> None:
