@@ -12,7 +12,8 @@ from django.db.models import Model
 T = TypeVar("T", int, float)
 Database = dict[str, Any]
 MAX_SHARDS = 64
-# Of a process, as psycopg_pool names them; all but sizes are seconds. Who finds PostgreSQL away waits `timeout`.
+# Of a process of the server, as psycopg_pool names them, in seconds but for sizes. Who finds PostgreSQL away waits for
+# `timeout`.
 POOL = {"min_size": 0, "max_size": 40, "max_idle": 60, "timeout": 5, "reconnect_timeout": 2}
 
 
@@ -84,7 +85,8 @@ def sqlite(path: Path, *, is_synced: bool = False) -> Database:
 def postgresql(url: str) -> Database:
     """PostgreSQL from ``postgresql://user:password@host:port/name?option=value``.
 
-    A process keeps its connections for all of its threads: every request under ASGI has a thread of its own.
+    A process of the server keeps its connections for all of its threads: every request under ASGI has a thread of its
+    own. Other programs connect as they need it, and say at once why they cannot.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("postgresql", "postgres"):
@@ -98,7 +100,11 @@ def postgresql(url: str) -> Database:
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,  # PostgreSQL may have been started again since
-        "OPTIONS": {"connect_timeout": 3, "pool": POOL, **dict(parse_qsl(parts.query))},
+        "OPTIONS": {
+            "connect_timeout": 3,
+            "pool": POOL if os.environ.get("DATABASE_POOL") else None,
+            **dict(parse_qsl(parts.query)),
+        },
     }
 
 

@@ -34,7 +34,10 @@ def test_a_url_is_one_postgresql_for_both() -> None:
 
 
 @pytest.mark.postgres
-def test_threads_of_a_process_share_connections_and_a_lost_one_is_replaced(django_db_blocker: Any) -> None:
+def test_threads_of_a_server_share_connections_and_a_lost_one_is_replaced(
+    django_db_blocker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_POOL", "yes")
     with short_folder("ty-pool-") as folder, django_db_blocker.unblock():
         server = start_postgresql(folder)
         if server is None:
