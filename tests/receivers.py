@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +21,7 @@ class Receiver:
     bodies: list[Any] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    answer: Callable[[bytes, dict[str, str]], int] | None = None  # the code for a message that is no JSON
 
     @property
     def url(self) -> str:
@@ -64,7 +65,9 @@ def web_receiver(location: str = "", *, is_pagerduty: bool = False) -> Iterator[
             if is_pagerduty and code == 200:
                 code, document = answer_of_pagerduty(json.loads(body))
                 answer = json.dumps(document).encode()
-            if code in (200, 202):
+            if receiver.answer and code == 200:
+                code = receiver.answer(body, receiver.headers[-1])
+            elif code in (200, 202):
                 receiver.bodies.append(json.loads(body))
             self.send_response(code)
             if location:

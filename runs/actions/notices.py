@@ -19,6 +19,7 @@ from runs.values.ids import new_id
 from runs.values.refused import Refused
 
 MOST_RULES, MOST = 20, 100_000
+OF_PERSONS = (Where.PAGE, Where.BROWSER)  # no project has these
 EVERY = {"": "at once", "hour": "together, every hour", "day": "together, every day"}
 CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 
@@ -99,7 +100,7 @@ def save_notice_rule(
         numbers[kind] = int(text[:9]) if text.isdecimal() else -1
         if kind not in NoticeKind or not 0 <= numbers[kind] <= MOST:
             raise ValidationError({"kinds": f"There is no kind of notice {kind!r} with the number {number!r}."})
-    if where not in Where or (project is not None and where == Where.PAGE):
+    if where not in Where or (project is not None and where in OF_PERSONS):
         raise ValidationError({"where": f"It must be a place such as webhook, not {where!r}."})
     if every not in EVERY:
         raise ValidationError({"every": f"It must be empty, hour or day, not {every!r}."})

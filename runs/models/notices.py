@@ -24,6 +24,7 @@ class Where(TextChoices):
     TEAMS = "teams", "Microsoft Teams"
     DISCORD = "discord", "Discord"
     PAGERDUTY = "pagerduty", "PagerDuty"
+    BROWSER = "browser", "Browser"
 
 
 class NoticeKind(TextChoices):

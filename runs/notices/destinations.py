@@ -24,6 +24,7 @@ from django.core.validators import validate_email
 
 from runs.models import Notice
 from runs.models.notices import OVER, Where
+from runs.notices.browser_push import checked_subscription, push_of
 from runs.presenting.stamps import stamp
 from runs.rights.secrets.sealed import notice_place, open_text
 from trainyard.contract.base import JsonObject, encode
@@ -45,11 +46,12 @@ CHATS: dict[str, Callable[[str], JsonObject]] = {  # the body that each service 
 
 
 class NotTaken(Exception):
-    """The destination did not take the notice: its words hold no secret. ``is_final``: it is not tried again."""
+    """The destination did not take the notice: its words hold no secret. ``is_final``: it is not tried again; ``code``:
+    what it answered."""
 
-    def __init__(self, sentence: str, *, is_final: bool = False) -> None:
+    def __init__(self, sentence: str, *, is_final: bool = False, code: int = 0) -> None:
         super().__init__(sentence)
-        self.is_final = is_final
+        self.is_final, self.code = is_final, code
 
 
 def checked(where: str, text: str, *, is_person: bool) -> tuple[str, str]:
@@ -66,6 +68,10 @@ def checked(where: str, text: str, *, is_person: bool) -> tuple[str, str]:
         if not re.fullmatch(r"\w{32}", key, re.ASCII):
             raise ValidationError("It must be a routing key of 32 characters, or a URL, a space and such a key.")
     try:
+        if where == Where.BROWSER:
+            subscription = checked_subscription(text)
+            host = _pinned(subscription.endpoint)[0].host
+            return encode(subscription), f"{subscription.name} ({host})"[:255]
         return f"{text}\n{key}", _pinned(text)[0].host
     except NotTaken as error:
         raise ValidationError(str(error)) from None
@@ -110,6 +116,8 @@ def send(some: Sequence[Notice], now: datetime) -> None:
     text = open_text(notice_place(rule.pk), rule.locked) if rule.locked else rule.owner.email if rule.owner else ""
     if rule.where == Where.EMAIL:
         return _mail(some, text)
+    if rule.where == Where.BROWSER:
+        return _post(*push_of(some, text, now))
     url, _, key = text.partition("\n")
     if rule.where == Where.PAGERDUTY:
         return _post(url, encode(page_of(notice, key)), {})
@@ -138,7 +146,7 @@ def _mail(some: Sequence[Notice], to: str) -> None:
         raise NotTaken(f"E-mail does not get away ({type(error).__name__}).", is_final=is_final) from None
 
 
-def _post(url: str, body: str, headers: dict[str, str]) -> None:
+def _post(url: str, body: str | bytes, headers: dict[str, str]) -> None:
     wanted, number = _pinned(url)
     headers = {"Host": wanted.netloc.decode(), "Content-Type": "application/json", **headers}
     request = httpx.Request("POST", wanted.copy_with(host=number), headers=headers, content=body)
@@ -157,7 +165,7 @@ def _post(url: str, body: str, headers: dict[str, str]) -> None:
     if (code := answer.status_code) >= 300:
         more = ", and no redirect is followed" if code < 400 else ""
         is_final = code < 500 and code not in AGAIN_LATER
-        raise NotTaken(f"{wanted.host} answered {code}{more}.", is_final=is_final)
+        raise NotTaken(f"{wanted.host} answered {code}{more}.", is_final=is_final, code=code)
 
 
 def _pinned(url: str) -> tuple[httpx.URL, str]:

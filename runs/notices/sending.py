@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from runs.models import Following, Notice, NoticeRule
 from runs.models.notices import ERROR, Where
+from runs.notices.browser_push import GONE
 from runs.notices.destinations import NotTaken, send
 from runs.notices.making import make_of_events, make_of_states, may_get
 from runs.rights.secrets.key_stores import KeyProblem
@@ -97,7 +98,10 @@ def _send(some: list[Notice], now: datetime) -> dict[str, Any]:
         send(some, now)
     except (NotTaken, KeyProblem) as error:
         log.warning("notice.not_taken", rule=head.rule_id, notice=head.pk, error=str(error))
-        if getattr(error, "is_final", False) or head.tries >= MAX_TRIES:
+        if head.rule.where == Where.BROWSER and getattr(error, "code", 0) in GONE:
+            # Unless the browser has subscribed anew meanwhile: then it is sent there.
+            NoticeRule.objects.filter(pk=head.rule_id, locked=head.rule.locked).delete()
+        elif getattr(error, "is_final", False) or head.tries >= MAX_TRIES:
             return {"state": "failed", "problem": str(error)}
         wait_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(head.tries, 20))
         return {"problem": str(error), "next_at": now + timedelta(seconds=wait_s)}

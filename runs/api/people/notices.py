@@ -22,7 +22,9 @@ router = Resource(tags=["notices"])
 
 
 class NoticeRuleChange(Body):
-    destination: str | None = Field(None, description="a URL, an address of e-mail or a routing key; absent: it stays")
+    destination: str | None = Field(
+        None, description="a URL, an address of e-mail, a routing key or a subscription as JSON; absent: it stays"
+    )
     kinds: dict[NoticeKind, int | None] | None = Field(None, description="with their numbers; null: those at first")
     only_mine: bool | None = Field(None, description="of runs and sweeps only those that you launched")
     every: str | None = Field(None, description="hour or day: sent together then; empty: at once")
