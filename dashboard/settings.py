@@ -249,6 +249,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "dashboard.frontend.storage.Storage"},
 }
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
+WHITENOISE_ROOT = BASE_DIR / "static/js/root"  # served at /: a service worker is for what lies beside and below it
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 
 # --- E-mail, for notices

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from runs.models import Following, Notice, NoticeRule, Project, Run, User
-from runs.models.notices import INFO, NUMBERS, NoticeKind, Where
+from runs.models.notices import INFO, NUMBERS, OF_PERSONS, NoticeKind, Where
 from runs.notices.destinations import checked
 from runs.notices.making import make_bells
 from runs.rights.access import NotFound, Permission, require, require_account, visible_clusters, visible_projects
@@ -19,7 +19,6 @@ from runs.values.ids import new_id
 from runs.values.refused import Refused
 
 MOST_RULES, MOST = 20, 100_000
-OF_PERSONS = (Where.PAGE, Where.BROWSER)  # no project has these
 EVERY = {"": "at once", "hour": "together, every hour", "day": "together, every day"}
 CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 

@@ -27,6 +27,9 @@ class Where(TextChoices):
     BROWSER = "browser", "Browser"
 
 
+OF_PERSONS = (Where.PAGE, Where.BROWSER)  # no project has these, and no form asks for their address
+
+
 class NoticeKind(TextChoices):
     FAILED = "failed", "A run failed for good"
     LOST = "lost", "A run is lost: its nodes are out of contact"

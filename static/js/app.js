@@ -22,6 +22,7 @@ import { mountAll, register } from "./shared/modules.js";
 register({ copy, dialog, fragment, live, menu, palette, rail, search, server, session, swap, title, toasts });
 register({
   beside: () => import("./grid/beside.js"),
+  "browser-push": () => import("./forms/browser_push.js"),
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),
   completion: () => import("./grid/completion.js"),

@@ -10,7 +10,7 @@ from dashboard.frontend.bundles import PACKAGES, START, bundles, later_scripts, 
 
 MOST_BYTES = 125_500  # of a terminal 88,000 are xterm.js
 MOST_STYLE_BYTES = 100_000  # of them Tabler's 80,000
-WORKERS = ("charts/page/filter_worker.js", "api_docs.js")  # named by templates
+WORKERS = ("charts/page/filter_worker.js", "api_docs.js", "root/notices_worker.js")  # no module names them
 
 
 def weight(text: str) -> int:

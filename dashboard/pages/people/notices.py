@@ -8,14 +8,18 @@ from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.debug import sensitive_post_parameters
 
+from dashboard.pages.account.security import device_of
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
 from runs.models import Notice, Project
-from runs.models.notices import NUMBERS, OF_BELLS, NoticeKind, Where
+from runs.models.notices import NUMBERS, OF_BELLS, OF_PERSONS, NoticeKind, Where
+from runs.notices.browser_push import public_key
 from runs.rights.access import Permission, get_project
 from runs.rights.access.operations import own, thing
+from trainyard.contract.base import encode
 
 MOST_SHOWN, MOST_TROUBLED = 200, 20
+PLACES = [one for one in Where.choices if one[0] not in OF_PERSONS]  # that the form offers
 FRAGMENTS = {"bell": "components/_bell.html", "notices": "people/_notices.html"}
 
 
@@ -69,9 +73,12 @@ def _rules(request: HttpRequest, project: Project | None) -> HttpResponse:
     troubled = Prefetch("notices", Notice.objects.exclude(problem="")[:MOST_TROUBLED], to_attr="troubled")
     rules = list(actions.notice_rules(actor=person(request), project=project).prefetch_related(troubled))
     shown = [(rule, Where(rule.where).label, _choices(rule.kinds)) for rule in rules]
-    context: dict[str, Any] = {"project": project, "rules": shown, "places": Where.choices[1:], "every": actions.EVERY}
+    context: dict[str, Any] = {"project": project, "rules": shown, "places": PLACES, "every": actions.EVERY}
     context |= {"problems": problems, "key": key, "typed": typed}
     context["choices"] = _choices(kinds if problems else OF_BELLS)
+    if project is None:
+        name = device_of(request.headers.get("User-Agent", ""))
+        context["push"] = {"key": public_key(), "name": name, "kinds": encode(OF_BELLS)}
     return show(request, "people/notice_rules.html", context, status=422 if problems else 200)
 
 

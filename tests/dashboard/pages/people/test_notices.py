@@ -9,6 +9,7 @@ from django.utils import timezone
 from runs import actions
 from runs.models import NoticeRule
 from runs.models.notices import Where
+from runs.notices.browser_push import public_key
 from runs.notices.making import make_of_events
 from runs.notices.sending import send_of
 from runs.values.status import Status
@@ -197,3 +198,20 @@ def test_rest_refuses_rules_that_are_not_ones_own_and_fields_by_their_name(cast:
         assert refused.status_code == 422 and field in refused.content.decode()
     assert mate.patch(f"{url}/nosuch", {"kinds": {}}, content_type=json).status_code == 404
     assert NoticeRule.objects.filter(project=cast.project).count() == 1
+
+
+def test_a_person_is_offered_this_browser_by_its_name_and_a_project_none(cast: Cast) -> None:
+    agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+    page = " ".join(
+        signed_in(cast.mate).get("/account/notices/", headers={"User-Agent": agent}).content.decode().split()
+    )
+    assert f'data-key="{public_key()}" data-name="Firefox on Linux"' in page and '<option value="browser"' not in page
+    page = text(signed_in(cast.owner), f"/people/{cast.project.pk}/notices/")
+    assert "browser-push" not in page and '<option value="browser"' not in page and '<option value="slack"' in page
+
+
+def test_the_service_worker_is_for_the_whole_site_and_for_everybody() -> None:
+    answer = Client().get("/notices_worker.js")
+    assert answer.status_code == 200 and answer["Content-Type"].startswith("text/javascript")
+    assert "default-src 'none'" in answer["Content-Security-Policy"] and b"notificationclick" in answer.content
+    assert Client().get("/app.js").status_code == 404
