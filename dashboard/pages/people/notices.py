@@ -6,10 +6,11 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
 from dashboard.pages.account.security import device_of
-from dashboard.pages.shared.frame import answer, page, person, problems_of, show
+from dashboard.pages.shared.frame import answer, page, person, problems_of, safe_next, show
 from runs import actions
 from runs.models import Notice, Project
 from runs.models.notices import NUMBERS, OF_BELLS, OF_PERSONS, NoticeKind, Where
@@ -46,7 +47,9 @@ def project_rules(request: HttpRequest, project_id: str) -> HttpResponse:
 
 @page(post=own(Permission.ACCOUNT_MANAGE))
 def do_rule(request: HttpRequest, rule_id: str, verb: str) -> HttpResponse:
-    return answer(request, actions.do_notice_rule(actor=person(request), rule_id=rule_id, verb=verb), home="notices")
+    done = actions.do_notice_rule(actor=person(request), rule_id=rule_id, verb=verb)
+    back = safe_next(request, request.headers.get("Referer", ""), reverse("own-notices"))
+    return answer(request, done, to=back if verb == "delete" else "", home="notices")  # the list is drawn anew
 
 
 @page(post=own(Permission.ACCOUNT_MANAGE))
