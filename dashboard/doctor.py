@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--accept-cost", action="store_true", help="with --cluster, also run a short job where its machines are billed"
     )
     options = parser.parse_args(arguments)
+    os.environ.setdefault("PUBLIC_URL", str(database.stored(home_path() / database.CLIENT).get("url", "")))  # of `up`
     try:
         database.set_up_django()
     except CannotStart as error:  # settings that contradict
@@ -40,9 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.server:
         return examine_server(as_json=options.json)
     num_wrong = examine_tls()
-    if options.cluster is None:
-        return 1 if num_wrong else 0
-    return examine(options.cluster, accepts_cost=options.accept_cost) or (1 if num_wrong else 0)
+    code = 0 if options.cluster is None else examine(options.cluster, accepts_cost=options.accept_cost)
+    return code or (1 if num_wrong else 0)
 
 
 def examine_server(*, as_json: bool) -> int:

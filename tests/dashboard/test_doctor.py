@@ -25,6 +25,14 @@ def test_a_server_that_runs_is_well(running_trainyard: Up) -> None:
     assert found["database"]["state"] == found["Valkey"]["state"] == "ok"
 
 
+def test_a_terminal_without_the_settings_of_up_tries_the_address_that_it_serves(tmp_path: Path) -> None:
+    home = new_home(tmp_path)
+    (home / "client.toml").write_text('url = "https://127.0.0.1:1"\n')
+    assert "Nobody answers at 127.0.0.1:1:" in said(home, "", "-m", "dashboard.doctor")[1]
+    _, words = said(home, "", "-m", "dashboard.doctor", PUBLIC_URL="https://127.0.0.2:2")
+    assert "Nobody answers at 127.0.0.2:2:" in words and "127.0.0.1:1" not in words, words
+
+
 @pytest.mark.extended
 def test_a_key_of_the_settings_is_no_contradiction_and_none_is_made_beside_it(tmp_path: Path) -> None:
     home = new_home(tmp_path)
