@@ -69,7 +69,7 @@ class Programs:
             done = subprocess.run(
                 list(words),
                 input=text,
-                env=environment(self.conf),
+                env=environment(self.conf or os.environ.get("SLURM_CONF", "")),
                 capture_output=True,
                 text=True,
                 errors="replace",

@@ -22,7 +22,6 @@ REASONS = {
     "PartitionNodeLimit": "it asks for more machines than its partition gives to one job",
     "PartitionTimeLimit": "its time limit is longer than its partition allows",
     "PartitionConfig": "its partition cannot give what it asks for",
-    "ReqNodeNotAvail": "machines that it asks for are down, drained or reserved",
     "BadConstraints": "no machine can give what it asks for",
     "NodeDown": "a machine that it needs is down",
     "Licenses": "it waits for a licence",

@@ -53,6 +53,17 @@ def test_nothing_of_the_servers_environment_reaches_a_job(programs: Path, monkey
     assert "secret" not in text and "SLURM_CONF=/etc/other.conf" in text
 
 
+def test_the_slurm_conf_of_the_servers_environment_is_used_where_the_cluster_names_none(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(programs, "squeue", "env")
+    monkeypatch.delenv("SLURM_CONF", raising=False)
+    assert "SLURM_CONF" not in Programs().run(["squeue"])
+    monkeypatch.setenv("SLURM_CONF", "/opt/site/slurm.conf")
+    assert "SLURM_CONF=/opt/site/slurm.conf\n" in Programs().run(["squeue"])
+    assert "SLURM_CONF=/etc/other.conf\n" in Programs("/etc/other.conf").run(["squeue"])
+
+
 def test_complaints_lose_the_name_of_the_program() -> None:
     text = "sbatch: error: invalid partition specified: gone\nsbatch: error: Batch job submission failed: No.\n"
     assert words_of(text) == "invalid partition specified: gone; Batch job submission failed: No"
