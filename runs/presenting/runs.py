@@ -19,7 +19,7 @@ from runs.records.metrics.models import Telemetry
 from runs.records.points import read
 from runs.records.time_use.split import TimeUse
 from runs.records.time_use.sums import times_shown, times_written
-from runs.recovery.policy import num_lost
+from runs.recovery.policy import NOT_COUNTED, num_lost
 from runs.values.columns import Recovery
 from runs.values.status import FINAL, Phase, Status
 from trainyard.contract.answers.runs import Lamp, Lamps, LeftOutNode, Restarts, Rewind, RunDocument, SeriesSummary
@@ -322,9 +322,10 @@ def share_done(facts: LampFacts) -> float | None:
 def restarts_document(run: Run, now: datetime) -> Restarts:
     recovery = run.restarts
     rules = RestartRules.of(run.spec)
+    is_free = recovery.cause in NOT_COUNTED
     return {
         "max": rules.max,
-        "used": recovery.number if now.timestamp() - recovery.failed_at <= rules.window_s else 0,
+        "used": recovery.number - is_free if now.timestamp() - recovery.failed_at <= rules.window_s else 0,
         "total": recovery.total,
         "due_at": stamp(run.recover_at),
         "left_out": [] if run.is_final else _left_out(recovery, now),

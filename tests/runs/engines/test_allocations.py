@@ -16,6 +16,7 @@ from runs.engines.allocations import secret_of
 from runs.engines.cluster_settings.settings import Offer
 from runs.engines.machine_system import JobState
 from runs.models import Allocation, Attempt, Cluster, HeldSlot, JoinToken, Node, Placement, Run
+from runs.presenting.runs import restarts_document
 from runs.rights.access import Forbidden, visible_nodes
 from runs.values.status import Phase
 from tests.runs.engines.conftest import Scene
@@ -205,6 +206,9 @@ def test_what_follows_when_the_system_ends_the_job(scene: Scene, kind: EndKind, 
     assert first.reason_code == f"machines-{kind}"
     assert scene.status in (status, "SCHEDULED" if status == "RECOVERING" else status)
     assert {one.phase for one in first.placements.all()} == {Phase.ENDED}
+    restarts = restarts_document(scene.run, scene.now)
+    assert restarts["total"] == (status == "RECOVERING")
+    assert restarts["used"] == (status == "RECOVERING" and cause != "preempted"), "a machine that was lent is no fault"
 
 
 @pytest.mark.parametrize("code", ["interrupted", "preempted", "node_lost"])
