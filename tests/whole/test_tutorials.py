@@ -4,7 +4,7 @@ How a tutorial is written: "Save this as `NAME`:" before a block makes a file of
 block `text` behind it is what it prints, where `…` is anything within a line, and alone on a line any lines. "In a
 terminal of its own:" goes before a program that stays; "On the second machine:" before one there, which here has
 another home. "In the browser of who was invited:" goes before a page to open, as bash writes it, and what to type into
-its form, by its labels.
+its form, by its labels. One that needs `sbatch` is followed beside a Slurm of two machines.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -24,6 +25,7 @@ import pytest
 from dashboard.up.parent_death import tethered
 from tests import migrated
 from tests.servers import free_port, short_folder
+from tests.slurm import running_slurm
 from tests.up_process import OURS, PATIENCE_S, ROOT
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -55,12 +57,18 @@ def pattern(stated: str) -> re.Pattern[str]:
 class Reader:
     """Somebody who does what a tutorial says, in a folder of their own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         self.folder = folder
         self.port = str(free_port())
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
-        self.environment = {**inherited, "PATH": path, "HOME": str(folder), "TRAINYARD_MEMORY": str(folder)}
+        self.environment = {
+            **inherited,
+            "PATH": path,
+            "HOME": str(folder),
+            "TRAINYARD_MEMORY": str(folder),
+            **variables,
+        }
         self.staying: list[subprocess.Popen[bytes]] = []
         self.bash = self.start(["bash"], folder / ".terminal", {}, stdin=subprocess.PIPE)
 
@@ -115,20 +123,23 @@ class Reader:
 
 
 @pytest.fixture
-def reader() -> Iterator[Reader]:
-    with short_folder("ty-read-") as folder:
+def reader(path: Path) -> Iterator[Reader]:
+    with ExitStack() as stack:
+        variables = {"VALKEY_TLS_PORT": str(free_port())}
+        if "`sbatch`" in path.read_text():
+            variables["SLURM_CONF"] = str(stack.enter_context(running_slurm(2)).conf)
+        folder = stack.enter_context(short_folder("ty-read-"))
         home = folder / ".trainyard"
         home.mkdir(mode=0o700)
         migrated.copy_into(home)
-        one = Reader(folder)
-        try:
-            yield one
-        finally:
-            one.close()
+        one = Reader(folder, **variables)
+        stack.callback(one.close)
+        yield one
 
 
 @pytest.mark.extended
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_followed_to_the_letter_shows_what_it_says(path: Path, reader: Reader) -> None:
     every = blocks(path.read_text().replace("8000", reader.port))
