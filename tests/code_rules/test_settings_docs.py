@@ -15,6 +15,7 @@ THE_MACHINES = {
     "PATH",
     "LANG",
     "RANK",
+    "SLURM_CONF",  # documented where Slurm is: docs/clusters_slurm.md
     "SLURM_PROCID",
     "SAGEMAKER_BASE_DIR",
     "XDG_RUNTIME_DIR",
