@@ -180,17 +180,17 @@ def settle(page: Page) -> None:
     """Return when what is in view has been drawn."""
     lamp = page.locator(".connection")
     if lamp.count():
-        expect(page.locator(".connection[data-state=live]")).to_be_attached()
+        expect(page.locator(".connection[data-state=live]")).to_be_attached(timeout=PATIENCE_MS)
     if page.locator("[data-module=charts]").count():
-        expect(page.locator(".chart-card canvas").first).to_be_visible()
+        expect(page.locator(".chart-card canvas").first).to_be_visible(timeout=PATIENCE_MS)
         page.wait_for_load_state("networkidle")
         page.wait_for_function(ARE_DRAWN, timeout=PATIENCE_MS)
     if page.locator("[data-module=logs]").count():
-        expect(page.locator(".log-line").first).to_be_visible()
+        expect(page.locator(".log-line").first).to_be_visible(timeout=PATIENCE_MS)
     if page.locator("[data-module=media]").count():
-        expect(page.locator(".media-body > *").first).to_be_visible()
+        expect(page.locator(".media-body > *").first).to_be_visible(timeout=PATIENCE_MS)
         page.wait_for_load_state("networkidle")
     if page.locator("#swagger-ui").count():
-        expect(page.locator("#swagger-ui .opblock").first).to_be_visible()
+        expect(page.locator("#swagger-ui .opblock").first).to_be_visible(timeout=PATIENCE_MS)
     page.wait_for_function("document.fonts.status === 'loaded'", timeout=PATIENCE_MS)
     page.evaluate("new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))")
