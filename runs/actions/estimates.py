@@ -76,8 +76,8 @@ def _prospect(
     ahead: Ahead, user: Someone, spec: Spec, cluster: Cluster, nodes: Sequence[Node]
 ) -> tuple[Placed | Waiting, Span | None]:
     document = spec.resolved()
-    if sentence := why_not_yet(document, ahead.now):
-        return Waiting(NEW, sentence), None
+    if why := why_not_yet(document, ahead.now):
+        return Waiting(NEW, *why), None
     request = replace(request_of(NEW, document), person=user.pk)
     estimate = frozen_estimate(spec, cluster, nodes) if spec.world_size() <= MAX_TYPED_RANKS else None
     planned_s = estimate["step_time"]["total"] * spec.train.steps if estimate and isinstance(spec, RecipeSpec) else None

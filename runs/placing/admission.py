@@ -1,5 +1,5 @@
 """Admission: runs that may start on a cluster now, whatever room it has. A rule is a pure function on plain values, and
-a row of RULES. What one refuses waits with its sentence, and keeps nobody behind it waiting."""
+a row of RULES. What one refuses waits with its reason, and keeps nobody behind it waiting."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,14 @@ from runs.placing.usage import first_of_month, held_of, used_this_month
 from runs.rights.access import users_who_may_run_on
 from runs.values.columns import LimitNotice
 from runs.values.status import Status
+from runs.values.waits import Reason, WaitCode
 from trainyard.contract.base import to_builtins
 from trainyard.contract.statuses import SweepStatus
 from trainyard.formats.words import counted
 from trainyard.grouping import grouped
 
 WARN_AT = 0.8  # of a limit
-Refusals = Mapping[str, str]  # sentences, by run
+Refusals = Mapping[str, Reason]  # by run
 
 
 # Of a limit that is used to four fifths or more, by the name of its field.
@@ -98,9 +99,9 @@ class Terms:
     parts: Mapping[str, Part] = field(default_factory=dict)  # of projects that have limits, by name
 
 
-def refused(requests: Sequence[Request], terms: Terms) -> dict[str, str]:
+def refused(requests: Sequence[Request], terms: Terms) -> dict[str, Reason]:
     """Return which of the requests, which come oldest first, may not start, and why."""
-    found: dict[str, str] = {}
+    found: dict[str, Reason] = {}
     for rule in RULES:
         found |= rule([one for one in requests if one.run not in found], terms)
     return found
@@ -112,7 +113,8 @@ def _trials(requests: Sequence[Request], terms: Terms) -> Refusals:
 
 def _not_allowed(requests: Sequence[Request], terms: Terms) -> Refusals:
     others = [one.run for one in requests if one.project not in terms.projects and one.person not in terms.people]
-    return dict.fromkeys(others, f"Its project may not use cluster {terms.cluster} any more.")
+    sentence = f"Its project may not use cluster {terms.cluster} any more."
+    return dict.fromkeys(others, Reason(WaitCode.NOT_ALLOWED, sentence))
 
 
 def _beyond_at_once(requests: Sequence[Request], terms: Terms) -> Refusals:
@@ -124,7 +126,7 @@ def _beyond_at_once(requests: Sequence[Request], terms: Terms) -> Refusals:
             continue
         amounts = {one.project: one.whole_slots, (one.project, "runs"): 1, (one.project, one.person): one.whole_slots}
         if words := part.why_not(one, *(asked[key] for key in amounts)):
-            found[one.run] = words
+            found[one.run] = Reason(WaitCode.QUOTA, words)
             continue
         for key, amount in amounts.items():
             asked[key] += amount
@@ -136,9 +138,11 @@ def _beyond_month(requests: Sequence[Request], terms: Terms) -> Refusals:
     words = {}
     for name, part in terms.parts.items():
         if part.slot_hours is not None and part.used_hours >= part.slot_hours:
-            words[name] = f"Project {name} has used the {part.slot_hours:g} slot-hours that it has in a month."
+            sentence = f"Project {name} has used the {part.slot_hours:g} slot-hours that it has in a month."
+            words[name] = Reason(WaitCode.QUOTA, sentence)
         elif part.budget is not None and part.spent >= part.budget:
-            words[name] = f"Project {name} has spent the {part.budget:,.10g} that it may in a month: {part.spent:,.2f}."
+            sentence = f"Project {name} has spent the {part.budget:,.10g} that it may in a month: {part.spent:,.2f}."
+            words[name] = Reason(WaitCode.BUDGET, sentence)
     return {one.run: words[one.project] for one in requests if one.project in words}
 
 
@@ -159,7 +163,8 @@ def within(request: Request, terms: Terms) -> Request:
 
 def _elsewhere(requests: Sequence[Request], terms: Terms) -> Refusals:
     """Return the refusals of requests of projects that are pinned to other regions."""
-    return {one.run: terms.elsewhere[one.project] for one in requests if one.project in terms.elsewhere}
+    found = [one for one in requests if one.project in terms.elsewhere]
+    return {one.run: Reason(WaitCode.REGION, terms.elsewhere[one.project]) for one in found}
 
 
 # A later one is asked about what those before it let pass.
@@ -215,26 +220,26 @@ def write_notices(now: datetime) -> None:
             Project.objects.filter(pk=project.pk).update(limit_notices=to_builtins(known | new))
 
 
-def _held_back(cluster: Cluster) -> dict[str, str]:
+def _held_back(cluster: Cluster) -> dict[str, Reason]:
     """Return the trials that wait until another one of their sweep has left its slots: they are queued early, so that
     the next one is there by then. A run that was placed before goes on."""
     queued = Trial.objects.filter(run__cluster=cluster, run__status=Status.QUEUED, run__fence=0)
     rows = queued.order_by("number").values_list("sweep_id", "run_id")
     waiting = grouped((sweep_id, str(run_id)) for sweep_id, run_id in rows)
-    found: dict[str, str] = {}
+    found: dict[str, Reason] = {}
     for sweep in Sweep.objects.filter(pk__in=waiting):
         if sweep.parsed.ahead:
             found |= _of_sweep(sweep, waiting[sweep.pk])
     return found
 
 
-def _of_sweep(sweep: Sweep, run_ids: list[str]) -> dict[str, str]:
+def _of_sweep(sweep: Sweep, run_ids: list[str]) -> dict[str, Reason]:
     if sweep.status == SweepStatus.PAUSED:
-        return dict.fromkeys(run_ids, f"Sweep {sweep.name} is paused.")
+        return dict.fromkeys(run_ids, Reason(WaitCode.SWEEP, f"Sweep {sweep.name} is paused."))
     parallel = sweep.parsed.budget.parallel
     # Not by their status: a run whose last records are on their way has left its slots.
     holders = HeldSlot.objects.filter(placement__attempt__run__trial__sweep=sweep).values("placement__attempt__run")
     again = Q(trial__sweep=sweep, status__in=(Status.RECOVERING, Status.RESIZING))
     room = max(0, parallel - Run.objects.filter(Q(pk__in=holders) | again).count())
     sentence = f"Waiting for another trial of sweep {sweep.name} to end: {parallel} run at a time."
-    return dict.fromkeys(run_ids[room:], sentence)
+    return dict.fromkeys(run_ids[room:], Reason(WaitCode.SWEEP, sentence))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from runs.values.waits import WaitCode
 from trainyard.contract.machines import Inventory
 from trainyard.grouping import grouped
 from trainyard.spec.needs import Needs, lacking
@@ -129,6 +130,7 @@ class Waiting:
     """``has_claim``: the cluster could hold the run, so that nobody behind it is given free slots."""
 
     run: str
+    code: WaitCode
     sentence: str
     has_claim: bool = False
 

@@ -140,7 +140,7 @@ class Ahead:
     def prospect(self, own: Request, lasts: Span | None = None) -> tuple[Placed | Waiting, Span | None]:
         """Return where a run would start that was submitted now, else why and how long it would wait, if known."""
         if why := refused([*self._queue, own], self._terms).get(own.run):
-            return Waiting(own.run, why), None
+            return Waiting(own.run, *why), None
         requests = self._arranged(own)
         known = self._lasts(requests[:MAX_TIMED], lasts)
         timed = [replace(one, lasts_s=known[one.run].high) if one.run in known else one for one in requests]

@@ -16,6 +16,7 @@ from runs.placing.fitting import (
     kinds_of,
     suits,
 )
+from runs.values.waits import Reason, WaitCode
 from trainyard.contract.machines import Inventory
 from trainyard.formats.words import counted, listed
 
@@ -82,24 +83,27 @@ def why_not_without(cluster: str, request: Request, rooms: Sequence[Room]) -> st
     return f"Waiting for other nodes on cluster {cluster}: {left_out}, and the rest cannot hold it."
 
 
-def reason(cluster: str, request: Request, rooms: Sequence[Room], free: Free) -> str:
+def reason(cluster: str, request: Request, rooms: Sequence[Room], free: Free) -> Reason:
+    """Return why the run is not placed that the registered nodes could hold, and nobody is before it."""
     matching = [room for room in rooms if room.accelerator in kinds_of(request)]
     usable = [room for room in matching if is_usable(room, request)]
     num_free = sum(len(free[room.node]) for room in usable)
     num_slots = sum(room.num_slots for room in usable)
     trouble = "".join(f" {one}" for one in dict.fromkeys(room.trouble for room in matching) if one)
     state = f"{num_free} of {num_slots} free{_away(matching, request)}.{trouble}"
+    code = WaitCode.SLOTS if could_ever_fit(request, usable) else WaitCode.UNUSABLE
     slots = _slots(request, matching)
     missing = request.num_slots - num_free
     if missing > 0:
-        return f"Waiting for {missing} more {_plural(missing, slots)} on cluster {cluster}: {state}"
+        return Reason(code, f"Waiting for {missing} more {_plural(missing, slots)} on cluster {cluster}: {state}")
     fitting = [room for room in usable if len(free[room.node]) >= request.slots_per_node]
     more = request.num_nodes - max(map(len, request.areas(fitting)), default=0)
     near = f" in one {request.level}" if request.level else ""
     wanted = _plural(request.slots_per_node, slots)
-    return (
+    return Reason(
+        code,
         f"Waiting for {more} more {_plural(more, 'node')} with {request.slots_per_node} free {wanted}{near} "
-        f"on cluster {cluster}: {state}"
+        f"on cluster {cluster}: {state}",
     )
 
 

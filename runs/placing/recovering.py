@@ -14,6 +14,7 @@ from runs.recovery.fencing import lost_nodes, unconfirmed_nodes
 from runs.recovery.policy import waiting_sentence
 from runs.values.columns import LeftOutNode
 from runs.values.status import Status, Wanted
+from runs.values.waits import WaitCode
 from trainyard.contract.causes import CauseClass
 from trainyard.formats.words import listed
 
@@ -65,10 +66,10 @@ class Recovering:
         if run is None:
             return answer
         if run.recover_at is not None and run.recover_at > self._now:
-            return Waiting(run.pk, "", has_claim=True)
+            return Waiting(run.pk, WaitCode.TIME, "", has_claim=True)
         if names := unconfirmed_nodes(run, self._now):
             sentence = f"Waiting for {listed(names)} to confirm that nothing of the last attempt is left."
-            return Waiting(run.pk, _waiting_sentence(run, sentence), has_claim=True)
+            return Waiting(run.pk, WaitCode.CLEANUP, _waiting_sentence(run, sentence), has_claim=True)
         if isinstance(answer, Placed):
             return answer
         return replace(answer, sentence=_waiting_sentence(run, answer.sentence))

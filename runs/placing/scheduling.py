@@ -14,6 +14,7 @@ from math import inf
 
 from runs.placing.fitting import Answer, Free, Placed, Request, Room, Waiting, fit, fit_any, is_usable, take_share
 from runs.placing.reasons import reason, turn, why_never, why_not_without
+from runs.values.waits import Reason, WaitCode
 from trainyard.grouping import grouped
 
 
@@ -29,13 +30,17 @@ def place(cluster: str, requests: Sequence[Request], rooms: Sequence[Room]) -> l
             continue
         if request.shape not in unfit:
             unfit[request.shape] = why_never(cluster, request, rooms)
-        sentence = unfit[request.shape] or why_not_without(cluster, request, rooms)
-        if has_claim := not sentence:
-            first = board.first
-            sentence = turn(cluster, num_ahead, first) if first else reason(cluster, request, rooms, board.free)
+        why = Reason(WaitCode.NO_NODE, unfit[request.shape])
+        if not why.sentence:
+            why = Reason(WaitCode.LEFT_OUT, why_not_without(cluster, request, rooms))
+        if has_claim := not why.sentence:
+            if first := board.first:
+                why = Reason(WaitCode.BEHIND, turn(cluster, num_ahead, first))
+            else:
+                why = reason(cluster, request, rooms, board.free)
             board.hold_for(request)
             num_ahead += 1
-        answers.append(Waiting(request.run, sentence, has_claim))
+        answers.append(Waiting(request.run, *why, has_claim))
     return answers if board.first else _widened(requests, rooms, board.free, answers)
 
 

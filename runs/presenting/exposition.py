@@ -1,7 +1,7 @@
 """Numbers of the server, its clusters and runs as Prometheus and OpenMetrics take them, worked out at each scrape.
 
-They are of the clusters and runs that a caller sees, or of all. Labels are names of clusters and states: there are no
-more than clusters times states.
+They are of the clusters and runs that a caller sees, or of all. Labels are names of clusters, states and
+codes of reasons: there are no more than clusters times these.
 """
 
 import contextlib
@@ -21,9 +21,12 @@ from runs.presenting import server_state
 from runs.rights.access import Someone, nodes_of, visible_clusters, visible_runs
 from runs.serving import open_sockets, transport
 from runs.values.status import FINAL, Status, Wanted
+from runs.values.waits import WaitCode
 from trainyard.contract.seals import stream_key
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+CODES = frozenset(WaitCode)  # of runs that wait
+UNSEEN = "queued"  # for what else stands there before control first looks at a run that was queued, or queued again
 
 
 class Exposition:
@@ -65,12 +68,15 @@ class Exposition:
         held = HeldSlot.objects.filter(node__cluster__in=clusters).values_list("node__cluster", "node", "index")
         slots.update((clusters[cluster], "held") for cluster, _, _ in set(held))
         queued = Run.objects.filter(cluster__in=clusters, status=Status.QUEUED, wanted=Wanted.RUN).order_by()
-        rows = list(queued.values_list("cluster").annotate(Count("pk"), Min("created_at")))
+        queues = queued.values_list("cluster").annotate(Min("created_at"))
+        reasons = queued.values_list("cluster", "reason_code").annotate(Count("pk"))
         yield _by("nodes", "By what control knows of them", ("cluster", "state"), nodes)
         yield _by("slots", "Of all nodes, and those that runs hold", ("cluster", "state"), slots)
-        numbers: dict[tuple[str, ...], float] = {(clusters[pk],): number for pk, number, _ in rows}
-        waits: dict[tuple[str, ...], float] = {(clusters[pk],): (self._now - at).total_seconds() for pk, _, at in rows}
-        yield _by("queued_runs", "That wait", ("cluster",), numbers)
+        numbers = Counter[tuple[str, ...]]()
+        for pk, code, number in reasons:
+            numbers[clusters[pk], code if code in CODES else UNSEEN] += number
+        waits: dict[tuple[str, ...], float] = {(clusters[pk],): (self._now - at).total_seconds() for pk, at in queues}
+        yield _by("queued_runs", "That wait, by what for", ("cluster", "reason"), numbers)
         yield _by("queue_longest_wait_seconds", "Of a run that waits", ("cluster",), waits)
 
 

@@ -15,6 +15,7 @@ from runs.models import Cluster, HeldSlot, Node, Preflight, Run
 from runs.placing.fitting import Placed, Waiting
 from runs.serving import broadcast
 from runs.values.columns import CheckState
+from runs.values.waits import WaitCode
 from trainyard.formats.words import listed
 
 FRESH_S = 60.0  # the greatest age of a check when the run is placed
@@ -55,7 +56,8 @@ class Beforehand:
 
     def waiting(self, placed: Placed) -> Waiting:
         names = listed([node.name for node in self._reachable(placed)])
-        return Waiting(placed.run, f"{names} check themselves before it starts (preflight: always).", has_claim=True)
+        sentence = f"{names} check themselves before it starts (preflight: always)."
+        return Waiting(placed.run, WaitCode.CHECKS, sentence, has_claim=True)
 
     def _reachable(self, placed: Placed) -> list[CheckedNode]:
         found = (self._nodes.get(part.node) for part in placed.parts)

@@ -34,6 +34,7 @@ from runs.recovery.failing import Elsewhere
 from runs.serving import broadcast
 from runs.values.columns import FirstPrediction, StartPrediction
 from runs.values.status import Status
+from runs.values.waits import Reason
 from trainyard.contract.base import to_builtins
 from trainyard.formats.words import listed
 from trainyard.grouping import grouped
@@ -119,7 +120,7 @@ def save_queue(cluster: Cluster, now: datetime) -> SavedQueue:
     saved = SavedQueue(now.isoformat(), found, holds_of(cluster), vetted.left_out)
     plain = {one.run: one for one in saved.decided()}
     kept = {
-        one.run: one.sentence or "Waiting until it is to start again."
+        one.run: Reason(one.code, one.sentence or "Waiting until it is to start again.")
         for one in vetted.answers
         if isinstance(one, Waiting) and one.sentence != getattr(plain[one.run], "sentence", None)
     }
@@ -199,18 +200,18 @@ def _start(cluster: Cluster, placements: Sequence[Placement], now: datetime) -> 
 
 def _write_reasons(cluster: Cluster, answers: Sequence[Waiting]) -> None:
     """Write the reasons that are others than before. It is no event: it would fill the runs' history."""
-    known = {}
+    known: dict[str, list[str]] = {}
     if answers:
-        known = dict(waiting_runs(cluster).values_list("pk", "reason_sentence"))
-        known |= dict(recovering_runs(cluster).values_list("pk", "reason_sentence"))
-    others = [one for one in answers if one.sentence and known.get(one.run, one.sentence) != one.sentence]
-    changed = grouped((one.sentence, one.run) for one in others)
-    for sentence, run_ids in changed.items():
+        for runs in (waiting_runs(cluster), recovering_runs(cluster)):
+            known |= {run: why for run, *why in runs.values_list("pk", "reason_code", "reason_sentence")}
+    others = [one for one in answers if one.sentence and known.get(one.run) not in (None, [one.code, one.sentence])]
+    changed = grouped(((one.code, one.sentence), one.run) for one in others)
+    for (code, sentence), run_ids in changed.items():
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
             rows = Run.objects.filter(pk__in=run_ids[start : start + RUNS_AT_ONCE])
             again = (Status.RECOVERING, Status.RESIZING)
             waiting = rows.filter(Q(status=Status.QUEUED) | Q(status__in=again, recover_at__isnull=False))
-            waiting.update(reason_code="waiting", reason_sentence=sentence)
+            waiting.update(reason_code=code, reason_sentence=sentence)
     if changed:
         broadcast.runs_changed(chain.from_iterable(changed.values()))
 

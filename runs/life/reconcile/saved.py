@@ -11,6 +11,7 @@ from runs.placing.fitting import Answer, Request, Room, Waiting
 from runs.placing.forecasting import Hold
 from runs.placing.policies import Standing, ordered, policy_of
 from runs.placing.scheduling import place
+from runs.values.waits import Reason
 from trainyard.formats.words import counted, listed
 
 
@@ -36,19 +37,19 @@ class Round:
         # A limit counts the least number of nodes: more comes by growing, one run after another.
         queue = [replace(one, node_counts=()) if has_slot_limit(one, terms) else one for one in queue]
         arranged = ordered(policy_of(self.policy), queue, self.standings)
-        return [*(within(one, terms) for one in again), *arranged], [Waiting(*one) for one in early.items()]
+        return [*(within(one, terms) for one in again), *arranged], [Waiting(run, *why) for run, why in early.items()]
 
 
 @dataclass(frozen=True)
 class SavedQueue:
-    """A round as it was. ``left_out``: by run and node, why a check keeps the run off it; ``kept``: sentences of runs
+    """A round as it was. ``left_out``: by run and node, why a check keeps the run off it; ``kept``: reasons of runs
     that wait for something else than room, such as checks and pauses."""
 
     at: str
     round: Round
     live: Sequence[Hold]
     left_out: LeftOut
-    kept: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, Reason] = field(default_factory=dict)
 
     def decided(self) -> list[Answer]:
         """Play the round: return its placements and reasons to wait."""
@@ -58,7 +59,7 @@ class SavedQueue:
             requests[number] = replace(one, lasts_s=self.round.lasts.get(one.run), excluded=excluded)
         placed = place(self.round.cluster, requests, self.round.rooms)
         answers = [*(explained(one, Vetted(placed, self.left_out)) for one in placed), *shut_out]
-        return [Waiting(one.run, self.kept[one.run]) if one.run in self.kept else one for one in answers]
+        return [Waiting(one.run, *self.kept[one.run]) if one.run in self.kept else one for one in answers]
 
     def sentence(self, answer: Answer) -> str:
         """Say what was decided about a run, as its history does."""
@@ -98,8 +99,8 @@ class SavedQueue:
             projects=frozenset(of[name] for name in terms.projects),
             elsewhere={of[name]: words.replace(name, of[name], 1) for name, words in terms.elsewhere.items()},
             trials={
-                run: "It waits for something else than room." if run in theirs else words
-                for run, words in terms.trials.items()
+                run: why._replace(sentence="It waits for something else than room.") if run in theirs else why
+                for run, why in terms.trials.items()
             },
             parts={of[name]: part for name, part in terms.parts.items()},
         )

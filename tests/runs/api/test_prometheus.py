@@ -39,7 +39,7 @@ def test_nodes_slots_queue_and_runs_are_counted(cast: Cast, mate: Api) -> None:
     found = scraped(mate)
     assert found["trainyard_nodes"] == {("local", "in contact"): 1, ("local", "away"): 1}
     assert found["trainyard_slots"] == {("local", "all"): 6, ("local", "held"): 3}
-    assert found["trainyard_queued_runs"] == {("local",): 1}
+    assert found["trainyard_queued_runs"] == {("local", "queued"): 1}
     assert 0 <= found["trainyard_queue_longest_wait_seconds"][("local",)] < 60
     runs = found["trainyard_runs"]
     assert (runs[("QUEUED",)], runs[("RUNNING",)], runs[("PAUSED",)]) == (1, 1, 0) and ("FAILED",) not in runs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,18 +12,26 @@ from django.utils import timezone
 from runs import actions
 from runs.life.reconcile import schedule
 from runs.models import Attempt, Cluster, Project, Run
-from runs.placing.admission import Part, Terms, parts_of, refused, within, write_notices
+from runs.placing import admission
+from runs.placing.admission import Part, Terms, parts_of, within, write_notices
 from runs.placing.fitting import Request
 from runs.values.columns import LimitNotice
 from runs.values.status import Status
+from runs.values.waits import Reason, WaitCode
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 
+PAUSED = Reason(WaitCode.SWEEP, "Sweep s is paused.")
 TERMS = Terms(cluster="lab", projects=frozenset({"mine"}), people=frozenset({7}), elsewhere={}, trials={})
 
 
 def asked(run: str, project: str = "mine", person: int | None = 1) -> Request:
     return Request(run, 1, 1, project=project, person=person)
+
+
+def refused(requests: Sequence[Request], terms: Terms) -> dict[str, str]:
+    """Return the sentences of those that may not start."""
+    return {run: why.sentence for run, why in admission.refused(requests, terms).items()}
 
 
 def test_the_runs_of_a_project_or_a_person_that_the_cluster_takes_may_start() -> None:
@@ -33,7 +41,7 @@ def test_the_runs_of_a_project_or_a_person_that_the_cluster_takes_may_start() ->
 
 
 def test_what_another_rule_refuses_has_the_first_ones_sentence_and_nobody_else_is_named() -> None:
-    terms = replace(TERMS, elsewhere={"mine": "It waits."}, trials={"b": "Sweep s is paused.", "gone": "Paused."})
+    terms = replace(TERMS, elsewhere={"mine": "It waits."}, trials={"b": PAUSED, "gone": PAUSED})
     found = refused([asked("a"), asked("b"), asked("c", "theirs")], terms)
     assert found == {
         "a": "It waits.", "b": "Sweep s is paused.", "c": "Its project may not use cluster lab any more.",

@@ -18,6 +18,7 @@ from runs.placing.conditions import why_not_yet
 from runs.placing.queue import queue_of
 from runs.privacy.retention import forget
 from runs.values.status import Status
+from runs.values.waits import WaitCode
 from tests.cast import Cast, make_node, spec
 from tests.servers import Valkey
 from trainyard.contract.base import SpecDocument
@@ -93,7 +94,7 @@ def test_a_run_waits_for_the_success_of_others_by_id_and_by_name(cast: Cast, now
     end(first, Status.SUCCEEDED)
     assert statuses(cast, now)["waits"] == "QUEUED"
     assert why(waits) == "Waiting for run other to succeed."
-    assert why_not_yet(waits.spec, now) == why(waits)
+    assert why_not_yet(waits.spec, now) == (WaitCode.RUN, why(waits))
     end(second, Status.SUCCEEDED)
     assert statuses(cast, now)["waits"] == "SCHEDULED"
 

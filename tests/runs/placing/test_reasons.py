@@ -216,10 +216,10 @@ def test_a_run_may_start_once_the_limits_that_its_reasons_name_are_away(seed: in
     requests, terms = limited(Random(seed))
     for one in requests:
         part, told = terms.parts["mine"], []
-        while words := refused([one], replace(terms, parts={"mine": part})).get(one.run):
+        while why := refused([one], replace(terms, parts={"mine": part})).get(one.run):
             assert one.project == "mine", "who has no limit is never refused"
-            told.append(words)
-            part = loosened(words, part, one)
+            told.append(why.sentence)
+            part = loosened(why.sentence, part, one)
         assert len(told) == len(set(told))
 
 
@@ -229,9 +229,10 @@ def test_numbers_of_limits_are_exact() -> None:
     for seed in SEEDS:
         requests, terms = limited(Random(seed))
         for one in requests:
-            words = refused([one], terms).get(one.run, "")
+            why = refused([one], terms).get(one.run)
             if found := re.fullmatch(
-                r"Project mine may hold (\d+) slots? at once: it holds (\d+), and .* needs (\d+)\.", words
+                r"Project mine may hold (\d+) slots? at once: it holds (\d+), and .* needs (\d+)\.",
+                why.sentence if why else "",
             ):
                 _, has, needs = map(int, found.groups())
                 enough = replace(terms.parts["mine"], slots=has + needs, runs=None, per_person=None)

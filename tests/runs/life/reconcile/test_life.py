@@ -233,7 +233,7 @@ def test_the_queue_moves_up_when_slots_are_free(yard: Yard) -> None:
     yard.say("running")
     yard.tick()
     second.refresh_from_db()
-    assert (second.status, second.reason_code) == ("QUEUED", "waiting")
+    assert (second.status, second.reason_code) == ("QUEUED", "slots-taken")
     assert second.reason_sentence == "Waiting for 2 more CPU slots on cluster local: 2 of 4 free."
     assert second.events.count() == 1  # why it waits is no event
     yard.say("ended", ranks=[rank(0, 10.0)])
