@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
 from pydantic import AliasChoices, AwareDatetime
@@ -70,16 +71,27 @@ class Belonging(Schema):
     role: str
 
 
+class QuietHoursShape(Body):
+    begins: str = Field(description="such as 22:00")
+    ends: str = Field(description="such as 07:00, on the next day where that is before `begins`")
+    zone: str = Field(description="a time zone such as Europe/Berlin")
+    spares_errors: bool = Field(False, description="errors are sent all the same")
+
+
 class Me(Schema):
     username: str
     name: str
     email: str
     is_staff: bool
     projects: list[Belonging]
+    quiet_hours: QuietHoursShape | None
 
 
 class MeChange(Body):
-    name: str = Field(max_length=150)
+    name: str = Field("", max_length=150)
+    quiet_hours: QuietHoursShape | None = Field(
+        None, description="as a whole, with `spares_errors` where errors are sent; null: none"
+    )
 
 
 @router.get("/me", response=Me)
@@ -98,15 +110,22 @@ def me(request: HttpRequest) -> Me:
             Belonging(id=project.pk, name=project.name, role=Role.OWNER if user.is_superuser else roles(project.pk))
             for project in visible_projects(user)
         ],
+        quiet_hours=user.quiet_hours,
     )
 
 
-@router.patch("/me", response=Me, summary="Change what I am called")
+@router.patch("/me", response=Me, summary="Change what I am called, or my quiet hours")
 @operation(own(Permission.ACCOUNT_MANAGE))
-def rename_me(request: HttpRequest, body: MeChange) -> Me:
-    """The name is shown in place of the user name, with which one signs in and which stays; empty, the user name is
-    shown. 409 where a provider keeps it, 422 where another person is called so. Example: `{"name": "Ada Lovelace"}`"""
-    set_name(actor=actor(request), name=body.name)
+def change_me(request: HttpRequest, body: MeChange) -> Me:
+    """What is not named stays. The name is shown in place of the user name, with which one signs in and which stays;
+    empty, the user name is shown. 409 where a provider keeps it, 422 where another person is called so. Example:
+    `{"name": "Ada Lovelace", "quiet_hours": {"begins": "22:00", "ends": "07:00", "zone": "Europe/Berlin"}}`"""
+    user, hours = actor(request), body.quiet_hours or QuietHoursShape(begins="", ends="", zone="", spares_errors=False)
+    with transaction.atomic():  # both, or neither
+        if "quiet_hours" in body.model_fields_set:
+            actions.set_quiet_hours(actor=user, **hours.dict())
+        if "name" in body.model_fields_set:
+            set_name(actor=user, name=body.name)
     return me(request)
 
 

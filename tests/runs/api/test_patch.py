@@ -61,6 +61,11 @@ def a_rule(user: User, cast: Cast) -> str:
     ).pk  # fmt: skip
 
 
+def a_sleeper(user: User, cast: Cast) -> str:
+    actions.set_quiet_hours(actor=user, begins="22:00", ends="07:00", zone="UTC", spares_errors=False)
+    return ""
+
+
 # By operation: what makes one, and a change for each field of its body.
 PATCHES: dict[str, tuple[Callable[[User, Cast], str], dict[str, Any]]] = {
     "/runs/{run_id}": (a_run, {"tags": ["new"], "notes": "new", "priority": 60}),
@@ -68,7 +73,13 @@ PATCHES: dict[str, tuple[Callable[[User, Cast], str], dict[str, Any]]] = {
         a_sweep,
         {"space": {"train.seed": {"values": [1, 2, 3]}}, "budget": {"trials": 9}},
     ),
-    "/me": (lambda user, cast: "", {"name": "New Name"}),
+    "/me": (
+        a_sleeper,
+        {
+            "name": "New Name",
+            "quiet_hours": {"begins": "21:30", "ends": "06:00", "zone": "Europe/Berlin", "spares_errors": True},
+        },
+    ),
     "/notices/rules/{rule_id}": (
         a_rule,
         {"destination": "https://1.0.0.1/other", "kinds": {"waits": 30}, "only_mine": False, "every": "day"},

@@ -53,6 +53,46 @@ def test_me_and_my_tokens(mate: Api) -> None:
     assert mate("POST", "/tokens", {"name": "x", "expires_at": "2000-01-01T00:00:00Z"}).status_code == 409
 
 
+def test_my_quiet_hours_are_those_of_the_page_and_null_ends_them(cast: Cast, mate: Api) -> None:
+    hours = {"begins": "22:00", "ends": "07:00", "zone": "Europe/Berlin"}
+    assert mate("GET", "/me").json()["quiet_hours"] is None
+    changed = mate("PATCH", "/me", {"quiet_hours": hours})
+    assert changed.status_code == 200 and changed.json()["quiet_hours"] == {**hours, "spares_errors": False}
+    cast.mate.refresh_from_db()
+    assert cast.mate.quiet_hours == {**hours, "spares_errors": False}
+    mate("PATCH", "/me", {"quiet_hours": {**hours, "spares_errors": True}})
+    assert mate("GET", "/me").json()["quiet_hours"]["spares_errors"] is True
+    mate("PATCH", "/me", {})
+    assert mate("GET", "/me").json()["quiet_hours"] == {**hours, "spares_errors": True}, "what is not named stays"
+    assert mate("PATCH", "/me", {"quiet_hours": None}).json()["quiet_hours"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "words"),
+    [
+        ({"begins": "25:00"}, "begins", "It must be a time such as 22:00, not '25:00'."),
+        ({"ends": "22:00"}, "ends", "Quiet hours begin and end at different times."),
+        ({"zone": "Mars/Base"}, "zone", "It must be a time zone such as Europe/Berlin, not 'Mars/Base'."),
+        ({"zone": 5}, "quiet_hours.zone", "Input should be a valid string"),
+        ({"until": "08:00"}, "quiet_hours.until", "Extra inputs are not permitted"),
+    ],
+)
+def test_wrong_quiet_hours_are_refused_and_the_name_beside_them_stays(
+    mate: Api, changes: dict[str, Any], path: str, words: str
+) -> None:
+    given = {"begins": "22:00", "ends": "07:00", "zone": "UTC", **changes}
+    refused = mate("PATCH", "/me", {"name": "Ada", "quiet_hours": given})
+    assert refused.status_code == 422 and refused.json()["errors"] == [{"path": path, "message": words}]
+    me = mate("GET", "/me").json()
+    assert me["quiet_hours"] is None and me["name"] == "mate"
+
+
+def test_quiet_hours_beside_a_name_that_is_taken_stay(mate: Api) -> None:
+    hours = {"begins": "22:00", "ends": "07:00", "zone": "UTC"}
+    assert mate("PATCH", "/me", {"name": "owner", "quiet_hours": hours}).status_code == 422
+    assert mate("GET", "/me").json()["quiet_hours"] is None
+
+
 def test_what_i_am_called_is_changed_and_nothing_else_of_me(mate: Api) -> None:
     changed = mate("PATCH", "/me", {"name": "Ada"})
     assert changed.status_code == 200 and (changed.json()["name"], changed.json()["username"]) == ("Ada", "mate")
