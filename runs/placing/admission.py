@@ -14,8 +14,7 @@ from runs.placing.fitting import Request
 from runs.placing.usage import first_of_month, held_of, used_this_month
 from runs.rights.access import users_who_may_run_on
 from runs.values.columns import LimitNotice
-from runs.values.status import Status
-from runs.values.waits import Reason, WaitCode
+from runs.values.status import Reason, Status, WaitCode
 from trainyard.contract.base import to_builtins
 from trainyard.contract.statuses import SweepStatus
 from trainyard.formats.words import counted
@@ -112,9 +111,8 @@ def _trials(requests: Sequence[Request], terms: Terms) -> Refusals:
 
 
 def _not_allowed(requests: Sequence[Request], terms: Terms) -> Refusals:
-    others = [one.run for one in requests if one.project not in terms.projects and one.person not in terms.people]
-    sentence = f"Its project may not use cluster {terms.cluster} any more."
-    return dict.fromkeys(others, Reason(WaitCode.NOT_ALLOWED, sentence))
+    why = Reason(WaitCode.NOT_ALLOWED, f"Its project may not use cluster {terms.cluster} any more.")
+    return {one.run: why for one in requests if one.project not in terms.projects and one.person not in terms.people}
 
 
 def _beyond_at_once(requests: Sequence[Request], terms: Terms) -> Refusals:
@@ -163,8 +161,7 @@ def within(request: Request, terms: Terms) -> Request:
 
 def _elsewhere(requests: Sequence[Request], terms: Terms) -> Refusals:
     """Return the refusals of requests of projects that are pinned to other regions."""
-    found = [one for one in requests if one.project in terms.elsewhere]
-    return {one.run: Reason(WaitCode.REGION, terms.elsewhere[one.project]) for one in found}
+    return {one.run: Reason(WaitCode.REGION, why) for one in requests if (why := terms.elsewhere.get(one.project))}
 
 
 # A later one is asked about what those before it let pass.

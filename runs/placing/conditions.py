@@ -7,8 +7,7 @@ from datetime import datetime
 from django.db.models import Q
 
 from runs.models import Cluster, Dependency, HeldSlot, Run, StartTerms
-from runs.values.status import FINAL, Status
-from runs.values.waits import Reason, WaitCode
+from runs.values.status import FINAL, Reason, Status, WaitCode
 from trainyard.contract.base import SpecDocument
 from trainyard.grouping import grouped
 from trainyard.spec.sections.starting import moment_of

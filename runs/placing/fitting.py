@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from runs.values.waits import WaitCode
+from runs.values.status import WaitCode
 from trainyard.contract.machines import Inventory
 from trainyard.grouping import grouped
 from trainyard.spec.needs import Needs, lacking

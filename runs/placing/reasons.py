@@ -16,7 +16,7 @@ from runs.placing.fitting import (
     kinds_of,
     suits,
 )
-from runs.values.waits import Reason, WaitCode
+from runs.values.status import Reason, WaitCode
 from trainyard.contract.machines import Inventory
 from trainyard.formats.words import counted, listed
 
@@ -24,14 +24,14 @@ NUM_COUNTED = 100  # runs ahead of a waiting one are counted so far; a longer qu
 MANY = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 
 
-def turn(cluster: str, num_ahead: int, first: Request) -> str:
+def turn(cluster: str, num_ahead: int, first: Request) -> Reason:
     """The reason of who waits behind others. It holds nothing that changes for a whole long queue at once: every
     change is written to the rows."""
     if num_ahead > NUM_COUNTED:
         ahead = f"more than {max(one for one in MANY if one < num_ahead):,} runs are ahead of yours"
-        return f"Waiting its turn on cluster {cluster}: {ahead}."
+        return Reason(WaitCode.BEHIND, f"Waiting its turn on cluster {cluster}: {ahead}.")
     ahead = f"{num_ahead} runs are ahead of yours, and the first" if num_ahead > 1 else "one run is ahead of yours, and"
-    return f"Waiting its turn on cluster {cluster}: {ahead} needs {_needs(first)}."
+    return Reason(WaitCode.BEHIND, f"Waiting its turn on cluster {cluster}: {ahead} needs {_needs(first)}.")
 
 
 def _needs(request: Request) -> str:
@@ -39,48 +39,49 @@ def _needs(request: Request) -> str:
     return f"{counted(request.num_nodes, 'node')} with {counted(request.slots_per_node, 'slot')}{each}"
 
 
-def why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
-    """Say why the registered nodes could not hold the run even if they were idle; nothing where they could."""
+def why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> Reason | None:
+    """Say why the registered nodes could not hold the run even if they were idle; None where they could."""
     if not rooms:
-        return f"Waiting for a node: cluster {cluster} has none yet."
+        return Reason(WaitCode.NO_NODE, f"Waiting for a node: cluster {cluster} has none yet.")
     if could_ever_fit(request, rooms):
         return _why_no_container(cluster, request, rooms)
     matching = [room for room in rooms if room.accelerator in kinds_of(request)]
     if request.needs and could_ever_fit(replace(request, needs=None), rooms):
         missing = [request.needs.missing(room.machine) for room in matching]
         if request.level and missing.count([]) >= request.num_nodes:
-            return (
-                f"Waiting for more nodes in one place on cluster {cluster}: no {request.level} has {_needs(request)}."
-            )
+            place = f"no {request.level} has {_needs(request)}"
+            return Reason(WaitCode.NO_NODE, f"Waiting for more nodes in one place on cluster {cluster}: {place}.")
         nowhere = [words for words in missing[0] if all(words in one for one in missing)]
         who = "no node here has one" if nowhere else f"of {len(missing)} nodes here {missing.count([])} have all of it"
         needs = listed(nowhere or request.needs.missing(Inventory()))
-        return f"Waiting for other nodes on cluster {cluster}: this run needs {needs}: {who}."
+        return Reason(WaitCode.NO_NODE, f"Waiting for other nodes on cluster {cluster}: this run needs {needs}: {who}.")
     largest = max((room.num_slots for room in matching), default=0)
-    return (
+    return Reason(
+        WaitCode.NO_NODE,
         f"Waiting for larger or more nodes: cluster {cluster} has {counted(len(matching), 'node')}{_kind(request)} "
         f"of at most {counted(largest, 'slot')}, this run needs {counted(request.num_nodes, 'node')} "
-        f"with {counted(request.slots_per_node, 'slot')} each."
+        f"with {counted(request.slots_per_node, 'slot')} each.",
     )
 
 
-def _why_no_container(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
-    """Say that the nodes which run containers could not hold it even if they were idle; nothing where they could."""
+def _why_no_container(cluster: str, request: Request, rooms: Sequence[Room]) -> Reason | None:
+    """Say that the nodes which run containers could not hold it even if they were idle; None where they could."""
     able = [room for room in rooms if suits(room, request)]
     if could_ever_fit(request, able):
-        return ""
+        return None
     without = listed([room.name for room in rooms if not room.runs_containers], at_most=3)
     rest = f" without Podman are {without}, and the rest cannot hold it." if able else " none of its nodes has Podman."
-    return f"Waiting for nodes that run containers on cluster {cluster}:{rest}"
+    return Reason(WaitCode.NO_NODE, f"Waiting for nodes that run containers on cluster {cluster}:{rest}")
 
 
-def why_not_without(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
-    """Say that the nodes which the run may have could not hold it even if they were idle; nothing where they could."""
+def why_not_without(cluster: str, request: Request, rooms: Sequence[Room]) -> Reason | None:
+    """Say that the nodes which the run may have could not hold it even if they were idle; None where they could."""
     others = [room for room in rooms if room.node not in request.excluded] if request.excluded else rooms
     if len(others) == len(rooms) or could_ever_fit(request, others):
-        return ""
+        return None
     left_out = _are([room for room in rooms if room.node in request.excluded], "left out")
-    return f"Waiting for other nodes on cluster {cluster}: {left_out}, and the rest cannot hold it."
+    sentence = f"Waiting for other nodes on cluster {cluster}: {left_out}, and the rest cannot hold it."
+    return Reason(WaitCode.LEFT_OUT, sentence)
 
 
 def reason(cluster: str, request: Request, rooms: Sequence[Room], free: Free) -> Reason:

@@ -13,8 +13,7 @@ from runs.placing.queue import requests_of
 from runs.recovery.fencing import lost_nodes, unconfirmed_nodes
 from runs.recovery.policy import waiting_sentence
 from runs.values.columns import LeftOutNode
-from runs.values.status import Status, Wanted
-from runs.values.waits import WaitCode
+from runs.values.status import Status, WaitCode, Wanted
 from trainyard.contract.causes import CauseClass
 from trainyard.formats.words import listed
 

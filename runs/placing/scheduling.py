@@ -14,14 +14,14 @@ from math import inf
 
 from runs.placing.fitting import Answer, Free, Placed, Request, Room, Waiting, fit, fit_any, is_usable, take_share
 from runs.placing.reasons import reason, turn, why_never, why_not_without
-from runs.values.waits import Reason, WaitCode
+from runs.values.status import Reason
 from trainyard.grouping import grouped
 
 
 def place(cluster: str, requests: Sequence[Request], rooms: Sequence[Room]) -> list[Answer]:
     """Return a placement or the reason to wait for each request, which come in their order. ``cluster`` is its name."""
     board = Board(rooms)
-    unfit: dict[tuple[object, ...], str] = {}  # why none of a shape can ever start, or "": a long queue has few shapes
+    unfit: dict[tuple[object, ...], Reason | None] = {}  # why none of a shape can ever start: there are few shapes
     answers: list[Answer] = []
     num_ahead = 0
     for request in requests:
@@ -30,14 +30,11 @@ def place(cluster: str, requests: Sequence[Request], rooms: Sequence[Room]) -> l
             continue
         if request.shape not in unfit:
             unfit[request.shape] = why_never(cluster, request, rooms)
-        why = Reason(WaitCode.NO_NODE, unfit[request.shape])
-        if not why.sentence:
-            why = Reason(WaitCode.LEFT_OUT, why_not_without(cluster, request, rooms))
-        if has_claim := not why.sentence:
-            if first := board.first:
-                why = Reason(WaitCode.BEHIND, turn(cluster, num_ahead, first))
-            else:
-                why = reason(cluster, request, rooms, board.free)
+        why = unfit[request.shape] or why_not_without(cluster, request, rooms)
+        has_claim = why is None
+        if why is None:
+            first = board.first
+            why = turn(cluster, num_ahead, first) if first else reason(cluster, request, rooms, board.free)
             board.hold_for(request)
             num_ahead += 1
         answers.append(Waiting(request.run, *why, has_claim))

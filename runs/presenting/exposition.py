@@ -20,13 +20,10 @@ from runs.models import Cluster, HeldSlot, Run
 from runs.presenting import server_state
 from runs.rights.access import Someone, nodes_of, visible_clusters, visible_runs
 from runs.serving import open_sockets, transport
-from runs.values.status import FINAL, Status, Wanted
-from runs.values.waits import WaitCode
+from runs.values.status import FINAL, Status, WaitCode, Wanted
 from trainyard.contract.seals import stream_key
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-CODES = frozenset(WaitCode)  # of runs that wait
-UNSEEN = "queued"  # for what else stands there before control first looks at a run that was queued, or queued again
 
 
 class Exposition:
@@ -73,8 +70,8 @@ class Exposition:
         yield _by("nodes", "By what control knows of them", ("cluster", "state"), nodes)
         yield _by("slots", "Of all nodes, and those that runs hold", ("cluster", "state"), slots)
         numbers = Counter[tuple[str, ...]]()
-        for pk, code, number in reasons:
-            numbers[clusters[pk], code if code in CODES else UNSEEN] += number
+        for pk, code, number in reasons:  # another one stands there before control looks at a run that was queued again
+            numbers[clusters[pk], code if code in {*WaitCode} else "queued"] += number
         waits: dict[tuple[str, ...], float] = {(clusters[pk],): (self._now - at).total_seconds() for pk, at in queues}
         yield _by("queued_runs", "That wait, by what for", ("cluster", "reason"), numbers)
         yield _by("queue_longest_wait_seconds", "Of a run that waits", ("cluster",), waits)

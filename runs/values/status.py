@@ -1,10 +1,13 @@
-"""The life of a run: which of its states may follow which. Imports nothing of Django."""
+"""The life of a run: which of its states may follow which, and why it stays queued. Imports nothing of Django."""
+
+from enum import StrEnum
+from typing import NamedTuple
 
 from trainyard.contract.statuses import FINAL, LIVE, OVER, Phase, Status, Wanted
 
 __all__ = [
-    "FINAL", "LIVE", "LOCAL", "OVER", "PLACED", "TRANSITIONS", "Phase", "Status", "TransitionError", "Wanted",
-    "check_transition",
+    "FINAL", "LIVE", "LOCAL", "OVER", "PLACED", "TRANSITIONS", "Phase", "Reason", "Status", "TransitionError",
+    "WaitCode", "Wanted", "check_transition",
 ]  # fmt: skip
 
 # An attempt exists (or is being looked for) in these states: nodes hold slots for it.
@@ -54,3 +57,29 @@ def check_transition(current: Status, wanted: Status, *, is_local: bool = False)
     table = LOCAL_TRANSITIONS if is_local else TRANSITIONS
     if wanted not in table.get(current, frozenset()):
         raise TransitionError(current, wanted)
+
+
+class WaitCode(StrEnum):
+    """Codes of reasons to wait, by which waits are counted: a small fixed set. A run that control has not looked at
+    yet has another, such as queued."""
+
+    TIME = "waits-for-time"
+    RUN = "waits-for-run"
+    ARRAY = "waits-for-array"
+    SWEEP = "waits-for-sweep"
+    NOT_ALLOWED = "project-not-allowed"
+    REGION = "other-region"
+    QUOTA = "quota-reached"
+    BUDGET = "budget-spent"
+    NO_NODE = "no-node-fits"
+    LEFT_OUT = "nodes-left-out"
+    UNUSABLE = "nodes-unusable"
+    SLOTS = "slots-taken"
+    BEHIND = "behind-others"
+    CHECKS = "waits-for-checks"
+    CLEANUP = "waits-for-cleanup"
+
+
+class Reason(NamedTuple):
+    code: WaitCode
+    sentence: str

@@ -15,7 +15,7 @@ from runs.models import Cluster, HeldSlot, Node, Preflight, Run
 from runs.placing.fitting import Placed, Waiting
 from runs.serving import broadcast
 from runs.values.columns import CheckState
-from runs.values.waits import WaitCode
+from runs.values.status import WaitCode
 from trainyard.formats.words import listed
 
 FRESH_S = 60.0  # the greatest age of a check when the run is placed

@@ -33,8 +33,7 @@ from runs.placing.usage import standings_of
 from runs.recovery.failing import Elsewhere
 from runs.serving import broadcast
 from runs.values.columns import FirstPrediction, StartPrediction
-from runs.values.status import Status
-from runs.values.waits import Reason
+from runs.values.status import Reason, Status
 from trainyard.contract.base import to_builtins
 from trainyard.formats.words import listed
 from trainyard.grouping import grouped

@@ -11,7 +11,7 @@ from runs.placing.fitting import Answer, Request, Room, Waiting
 from runs.placing.forecasting import Hold
 from runs.placing.policies import Standing, ordered, policy_of
 from runs.placing.scheduling import place
-from runs.values.waits import Reason
+from runs.values.status import Reason
 from trainyard.formats.words import counted, listed
 
 

@@ -13,8 +13,7 @@ from django.utils import timezone
 
 from runs.life.reconcile import schedule
 from runs.models import Cluster, Dependency, Preflight, Project, Run, StartTerms, Sweep, Trial
-from runs.values.status import Status
-from runs.values.waits import WaitCode
+from runs.values.status import Status, WaitCode
 from tests.cast import Cast, make_attempt, make_node, make_run, make_sweep, spec
 from tests.runs.api.conftest import Api
 from tests.runs.api.test_prometheus import scraped

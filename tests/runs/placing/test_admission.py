@@ -16,8 +16,7 @@ from runs.placing import admission
 from runs.placing.admission import Part, Terms, parts_of, within, write_notices
 from runs.placing.fitting import Request
 from runs.values.columns import LimitNotice
-from runs.values.status import Status
-from runs.values.waits import Reason, WaitCode
+from runs.values.status import Reason, Status, WaitCode
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 

@@ -17,8 +17,7 @@ from runs.models import HeldSlot, Membership, Project, Role, Run
 from runs.placing.conditions import why_not_yet
 from runs.placing.queue import queue_of
 from runs.privacy.retention import forget
-from runs.values.status import Status
-from runs.values.waits import WaitCode
+from runs.values.status import Status, WaitCode
 from tests.cast import Cast, make_node, spec
 from tests.servers import Valkey
 from trainyard.contract.base import SpecDocument
