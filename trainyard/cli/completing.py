@@ -10,8 +10,8 @@ from trainyard.cli.screen import safe
 from trainyard.rest.client import Client
 from trainyard.rest.config import load
 
-SOURCES = {"cluster": "name", "project": "name", "node": "name", "dataset": "name", "id": "id"}
-BY_COMMAND = {"sweep": "sweeps", "job": "jobs", "token": "tokens", "unshare": "share"}  # others take runs
+SOURCES = {"cluster": "name", "project": "name", "node": "name", "dataset": "name", "group": "name", "id": "id"}
+BY_COMMAND = {"sweep": "sweeps", "job": "jobs", "token": "tokens", "report": "reports", "unshare": "share"}  # else runs
 PATIENCE_S = 1.0
 
 

@@ -25,7 +25,8 @@ class Verb(NamedTuple):
 
 
 RUN, SWEEP = "{name} is {status}. {reason[sentence]}", "{status}: {reason[sentence]}"
-NODE, CLUSTER, PROJECT = "nodes/{node}", "clusters/{cluster}", "projects/{project}"
+ONCE = "This is shown once; it ends at {expires_at}."
+NODE, CLUSTER, PROJECT, GROUP = "nodes/{node}", "clusters/{cluster}", "projects/{project}", "groups/{group}"
 TRIAL = "sweeps/{id}/trials/{number}"
 ON_RUN = {
     "stop": "stop a run: its ranks save and end; asked again, they are killed",
@@ -41,6 +42,7 @@ ON_SWEEP = {
     "resume": "go on with a paused sweep",
 }
 GROUPS = {"project": "people and limits of a project", "cluster": "nodes that train", "job": "specs by name"}
+GROUPS |= {"group": "people who have roles together", "report": "texts about runs"}
 FIELDS = (  # of a cluster
     "file region labels: spares: interactive: isolation_minimum: scheduling half_life_days: spared_minutes: "
     "slot_hour_price: idle_action idle_below: idle_minutes: topology: projects: settings: log_rules:"
@@ -94,8 +96,7 @@ VERBS = {
     "cluster change": Verb("change a cluster", f"PATCH {CLUSTER}", "{name} is changed.", f"name {FIELDS}"),
     "cluster delete": Verb("delete a cluster without nodes and runs", f"DELETE {CLUSTER}", "{cluster} is deleted."),
     "cluster queue": Verb("list the runs that wait", f"GET {CLUSTER}/queue", shows="place run name project reason"),
-    "cluster join-token": Verb("print a token that lets one machine in", f"POST {CLUSTER}/join-tokens",
-                               "This is shown once; it ends at {expires_at}.", shows="token"),
+    "cluster join-token": Verb("print a token for a machine to join", f"POST {CLUSTER}/join-tokens", ONCE, "", "token"),
     "projects": Verb("list projects", "GET projects", shows="name created_at id"),
     "project create": Verb("make a project; print its id", "POST projects", "{name} is made.", "NAME", "id"),
     "project change": Verb("change a project's part of the clusters", f"GET+PUT {PROJECT}/limits",
@@ -105,11 +106,23 @@ VERBS = {
     "project role": Verb("give a member another role", f"PUT {PROJECT}/members/{{username}}",
                          "{username} is {role}.", "ROLE custom_role"),
     "project remove": Verb("take somebody out", f"DELETE {PROJECT}/members/{{username}}", "{username} is removed."),
-    "project invite": Verb("print the secret of an invitation", f"POST {PROJECT}/invitations",
-                           "This is shown once; it ends at {expires_at}.", "ROLE email", "secret"),
+    "project invite": Verb("print an invitation's secret", f"POST {PROJECT}/invitations", ONCE, "ROLE email", "secret"),
     "project quota": Verb("let a project store so much", f"PUT {PROJECT}/quota", "It is set.", "QUOTA_BYTES:"),
     "project regions": Verb("pin a project to regions; none is anywhere", f"PUT {PROJECT}/regions",
                             "{project} is changed.", "REGIONS*"),
+    "groups": Verb("list groups of people", "GET groups", "No groups.", "", "name members projects clusters id"),
+    "group create": Verb("make a group; print its id", "POST groups", "{name} is made.", "NAME", "id"),
+    "group delete": Verb("delete a group", f"DELETE {GROUP}", "{group} is deleted."),
+    "group members": Verb("set who is in a group", f"PUT {GROUP}/members", "{name} is changed.", "MEMBERS*"),
+    "group join-project": Verb("give a group a role", f"PUT {GROUP}/{PROJECT}", "{name}: {role}.", "ROLE custom_role"),
+    "group leave-project": Verb("take a group's role", f"DELETE {GROUP}/{PROJECT}", "{group} is out of {project}."),
+    "group join-cluster": Verb("let a group run on a cluster", f"PUT {GROUP}/{CLUSTER}", "{name}: {role}.", "ROLE"),
+    "group leave-cluster": Verb("shut a group out of it", f"DELETE {GROUP}/{CLUSTER}", "{group} is out of {cluster}."),
+    "reports": Verb("list reports", "GET reports", "No reports.", "project", "title project version changed_at id"),
+    "report create": Verb("make a report; print its id", "POST reports", "It is made.", "PROJECT TITLE body", "id"),
+    "report show": Verb("print a report", "GET reports/{id}"),
+    "report change": Verb("save its next version", "GET+PUT reports/{id}", "Version {version}.", "title body version:"),
+    "report delete": Verb("delete a report with all its versions", "DELETE reports/{id}", "{id} is deleted."),
     "jobs": Verb("list jobs", "GET jobs", takes="project name", shows="name version project created_by created_at id"),
     "job save": Verb("save the spec in FILE under its name", "POST jobs", "{name}: version {version}.", "FILE", "id"),
     "job delete": Verb("forget a job with all its versions", "DELETE jobs/{id}", "{id} is deleted."),

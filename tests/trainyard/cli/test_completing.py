@@ -13,7 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import Group
 
+from runs.actions import create_report
 from runs.models import Run
 from tests.cast import Cast, make_node
 from tests.trainyard.command import Trainyard
@@ -76,11 +78,15 @@ def test_ids_and_names_come_from_the_server(
 ) -> None:
     run = make_run()
     make_node(cast.cluster, "node-a")
+    Group.objects.create(name="research").user_set.add(cast.mate)
+    report = create_report(actor=cast.mate, project=cast.project, title="Warm-up", body="")
     for line, wanted in (
         (f"trainyard stop {run.pk[:3]}", run.pk),
         ("trainyard nodes --cluster loc", "local"),
         ("trainyard move x def", "default"),
         ("trainyard drain no", "node-a"),
+        ("trainyard group members res", "research"),
+        (f"trainyard report show {report.pk[:3]}", report.pk),
     ):
         found: list[str] = []
         for _ in range(5):  # where the machine has much to do the server may answer too late for a shell

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from runs import actions
@@ -156,6 +157,62 @@ def test_people_of_a_project(boss: Trainyard, cast: Cast) -> None:
     assert boss("project", "remove", "default", cast.mate.username).code == 1
 
 
+def test_a_group_gets_people_and_roles_and_goes(boss: Trainyard, cast: Cast) -> None:
+    assert boss("groups").err == "No groups.\n"
+    made = boss("group", "create", "research")
+    group = Group.objects.get(pk=made.out.strip())
+    assert (made.code, made.err, group.name) == (0, "research is made.\n", "research")
+    assert boss("group", "members", "research", "mate", "viewer").err == "research is changed.\n"
+    assert set(group.user_set.values_list("username", flat=True)) == {"mate", "viewer"}
+    assert boss("group", "join-project", "research", "default", "maintainer").err == "research: maintainer.\n"
+    assert boss("group", "join-cluster", "research", "local", "operator").err == "research: operator.\n"
+    found = json.loads(boss("groups", "--json").out)["items"][0]
+    assert (found["members"], found["projects"][0]["role"]) == (["mate", "viewer"], "maintainer")
+    line = boss("groups").out.splitlines()[1]
+    assert "mate, viewer" in line and "default/maintainer" in line and "local/operator" in line
+    assert boss("group", "leave-project", "research", "default").err == "research is out of default.\n"
+    assert boss("group", "leave-cluster", "research", "local").err == "research is out of local.\n"
+    assert not group.project_roles.exists() and not group.cluster_roles.exists()
+    assert boss("group", "members", "research").code == 0 and not group.user_set.exists()
+    assert boss("group", "delete", str(group.pk)).err == f"{group.pk} is deleted.\n"
+    assert not Group.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("create", ""), "name"),
+        (("create", "research"), "research"),
+        (("members", "research", "nobody"), "There is nobody named 'nobody'."),
+        (("join-project", "research", "default", "king"), "role"),
+        (("join-project", "research", "default", "viewer", "--custom-role", "nope"), "nope"),
+        (("join-cluster", "research", "local", "owner"), "role"),
+        (("delete", "nope"), "nope"),
+    ],
+)
+def test_what_no_group_may_be_is_named(words: tuple[str, ...], sentence: str, boss: Trainyard) -> None:
+    Group.objects.create(name="research")
+    ended = boss("group", *words)
+    assert ended.code in (1, 2) and sentence in ended.err and ended.out == ""
+
+
+def test_a_report_is_made_changed_printed_and_deleted(trainyard: Trainyard, cast: Cast) -> None:
+    assert trainyard("reports").err == "No reports.\n"
+    made = trainyard("report", "create", "default", "Warm-up", "--body", "# What we saw")
+    assert (made.code, made.err) == (0, "It is made.\n")
+    report = made.out.strip()
+    assert trainyard("report", "change", report, "--body", "Less is more.").err == "Version 2.\n"
+    shown = json.loads(trainyard("report", "show", report).out)
+    assert (shown["title"], shown["body"], shown["version"]) == ("Warm-up", "Less is more.", 2)
+    assert report in trainyard("reports", "--project", "default").out
+    stale = trainyard("report", "change", report, "--title", "Other", "--version", "1")
+    assert stale.code == 1 and stale.err.endswith(".\n"), "nothing is overwritten"
+    assert trainyard("report", "change", report).code == 2
+    assert trainyard("report", "delete", report).err == f"{report} is deleted.\n"
+    assert trainyard("report", "show", report).code == 1
+    assert trainyard("report", "create", "nope", "Warm-up").code == 1
+
+
 def test_a_node_gets_other_slots_and_leaves(boss: Trainyard, cast: Cast) -> None:
     make_node(cast.cluster, "node-a")
     assert boss("node-slots", "node-a", "3").err == "node-a has 3 slots.\n"
@@ -209,7 +266,8 @@ def test_what_is_not_there_is_exit_code_1_and_a_sentence(words: str, trainyard: 
 @pytest.mark.parametrize(
     "words",
     ["cluster create x", "cluster change local --spares 1", "cluster delete local", "cluster join-token local",
-     "project create x", "project change default --slots 1", "project quota default 1", "secrets rotate-key"],
+     "group create x", "project create x", "project change default --slots 1", "project quota default 1",
+     "secrets rotate-key"],
 )  # fmt: skip
 def test_what_one_may_not_do_is_exit_code_1_and_a_sentence(words: str, trainyard: Trainyard) -> None:
     ended = trainyard(*words.split())
