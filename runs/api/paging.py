@@ -36,8 +36,11 @@ class Order(Protocol):
         """Return the places of the first rows after that one."""
 
 
-class Page(Schema, Generic[T]):
+class Items(Schema, Generic[T]):
     items: list[T]
+
+
+class Page(Items[T]):
     next: str | None
 
 

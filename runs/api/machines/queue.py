@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BeforeValidator
 
 from runs import actions
 from runs.api.auth import Resource, actor
+from runs.api.paging import Items
 from runs.api.schemas import Body, Shown
 from runs.life.reconcile.placing import save_queue
 from runs.models import Project
@@ -53,10 +54,6 @@ class QueuedOut(Schema):
     priority: int = Field(validation_alias="run.priority", description="0 to 100, the highest first")
     reason: str = Field(validation_alias="run.reason_sentence")
     predicted_start: Start = Field(validation_alias="run.start_prediction", description="null where nobody can say")
-
-
-class QueueOut(Schema):
-    items: list[QueuedOut]
 
 
 class LimitsIn(Body):
@@ -104,7 +101,7 @@ class UsageOut(Schema):
     items: list[UsedOut]
 
 
-@router.get("/clusters/{cluster_id}/queue", response=QueueOut, summary="Runs that wait, in their order")
+@router.get("/clusters/{cluster_id}/queue", response=Items[QueuedOut], summary="Runs that wait, in their order")
 @operation(machine(access.Permission.CLUSTERS_READ))
 def queue(request: HttpRequest, cluster_id: str) -> Any:
     """The first thousand, of which those that you see."""

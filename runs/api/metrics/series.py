@@ -7,6 +7,7 @@ from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
 from runs.api.metrics.columns import CONTENT_TYPE, MAX_NAMES, MAX_RUNS, DataQuery, answer
+from runs.api.paging import Page
 from runs.api.schemas import schema_of
 from runs.records.points import read
 from runs.rights.access import Permission, get_run, get_runs
@@ -24,18 +25,8 @@ class SeriesItem(schema_of(answers.Series)):  # type: ignore[misc]  # the fields
     last: Number | None
 
 
-class SeriesList(Schema):
-    items: list[SeriesItem]
-    next: str | None = None
-
-
 class ManySeriesItem(SeriesItem):
     run: str
-
-
-class ManySeriesList(Schema):
-    items: list[ManySeriesItem]
-    next: str | None = None
 
 
 class SeriesColumns(Schema):
@@ -97,7 +88,7 @@ _columns = {"content": {CONTENT_TYPE: {"schema": {"type": "string", "format": "b
 _openapi = {"responses": {200: _columns, 304: {"description": "What If-None-Match names is still the answer"}}}
 
 
-@router.get("/runs/{run_id}/series", response=SeriesList, summary="Series of a run")
+@router.get("/runs/{run_id}/series", response=Page[SeriesItem], summary="Series of a run")
 @operation(thing(Permission.RUNS_READ))
 def list_series(request: HttpRequest, run_id: str) -> Any:
     """Points that a newer attempt hides do not count."""
@@ -120,7 +111,7 @@ def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> H
     return answer(request, get_runs(actor(request), [run_id]), query)
 
 
-@router.get("/series", response=ManySeriesList, summary="Series of many runs")
+@router.get("/series", response=Page[ManySeriesItem], summary="Series of many runs")
 @operation(thing(Permission.RUNS_READ))
 def list_many_series(request: HttpRequest, query: Query[ListQuery]) -> Any:
     """At most 100 runs. 404 if you may not see one of them. Example: `?run=$RUN&run=$OTHER`"""

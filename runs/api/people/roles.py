@@ -7,7 +7,7 @@ from ninja import Field, Query, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page
+from runs.api.paging import Items, ListQuery, Page
 from runs.api.schemas import Body, Shown
 from runs.models import CustomRole
 from runs.rights.access import PERMISSIONS_OF, Permission, get_project, permissions_in
@@ -21,10 +21,6 @@ class PermissionOut(Schema):
     words: str = Field(description="complete the sentence: may …")
     held_on: str = Field(description="project, cluster, site or account")
     roles: list[str] = Field(description="the built-in roles of a project that have it")
-
-
-class PermissionsOut(Schema):
-    items: list[PermissionOut]
 
 
 class HeldOut(Schema):
@@ -42,12 +38,12 @@ class CustomRoleOut(Schema):
     created_at: Shown
 
 
-@router.get("/permissions", response=PermissionsOut, summary="Permissions, and the roles that have them")
+@router.get("/permissions", response=Items[PermissionOut], summary="Permissions, and the roles that have them")
 @operation(SIGNED_IN)
-def table(request: HttpRequest) -> PermissionsOut:
+def table(request: HttpRequest) -> Items[PermissionOut]:
     """In words; the names are those of tokens' scopes."""
     actor(request)
-    return PermissionsOut(
+    return Items(
         items=[
             PermissionOut(
                 name=one.value,

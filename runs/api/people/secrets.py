@@ -10,7 +10,7 @@ from ninja import Field, Query, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page, page_of
+from runs.api.paging import Items, ListQuery, Page, page_of
 from runs.api.schemas import Body, Shown, schema_of
 from runs.models import Secret
 from runs.presenting.stamps import document_of
@@ -36,10 +36,6 @@ class UseOut(Schema):
     )
     node: str
     at: Shown
-
-
-class Uses(Schema):
-    items: list[UseOut]
 
 
 @router.get("/projects/{project_id}/secrets", response=page_of(answers.Secret), summary="Names, versions and times")
@@ -84,7 +80,7 @@ def delete_own(request: HttpRequest, name: str) -> None:
     actions.delete_secret(actor=actor(request), name=name)
 
 
-@router.get("/runs/{run_id}/secrets", response=Uses, summary="Versions that its attempts got", tags=["runs"])
+@router.get("/runs/{run_id}/secrets", response=Items[UseOut], summary="Versions that its attempts got", tags=["runs"])
 @operation(thing(Permission.RUNS_READ))
 def uses(request: HttpRequest, run_id: str) -> Any:
     return {"items": uses_of(get_run(request, run_id))}

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.paging import ListQuery, Page
+from runs.api.paging import Items, ListQuery, Page
 from runs.api.schemas import Body, Shown, schema_of
 from runs.models import Attempt, Event
 from runs.presenting.annex import AnnexFigure, annex_of
@@ -98,10 +98,6 @@ class AlarmOut(schema_of(MetricAlarm)):  # type: ignore[misc]  # as above
     attempt: int
 
 
-class AlarmsOut(Schema):
-    items: list[AlarmOut]
-
-
 class AnnexFigureOut(schema_of(AnnexFigure)):  # type: ignore[misc]  # as above
     """A figure of the sheet."""
 
@@ -138,13 +134,13 @@ def note(request: HttpRequest, run_id: str, body: NoteIn) -> Event:
     return actions.note_step(actor=actor(request), run=get_run(request, run_id), step=body.step, text=body.text)
 
 
-@router.get("/runs/{run_id}/alarms", response=AlarmsOut, summary="Values that broke a rule on a metric")
+@router.get("/runs/{run_id}/alarms", response=Items[AlarmOut], summary="Values that broke a rule on a metric")
 @operation(thing(Permission.RUNS_READ))
-def alarms(request: HttpRequest, run_id: str) -> AlarmsOut:
+def alarms(request: HttpRequest, run_id: str) -> Items[AlarmOut]:
     """Of `watch`. `first_step`, `last_step` and `num_values` are of the bad values in a row, `value` is the first of
     them, `usual` the median before it."""
     run = get_run(request, run_id)
-    return AlarmsOut(
+    return Items(
         items=[
             AlarmOut(attempt=attempt.number, **to_builtins(one))
             for attempt in run.attempts.exclude(alarms=[]).order_by("number")
