@@ -36,15 +36,13 @@ BOUNDS = {"half_life_days": (0.01, 3650, "days"), "spared_minutes": (0, 10_080, 
           "idle_below": (0.01, 100, "percent"), "idle_minutes": (0.2, 1440, "minutes")}  # fmt: skip
 
 
-def create_cluster(
-    *, actor: User, name: str, engine: str = "celery", projects: Sequence[str] = (), **values: Any
-) -> Cluster:
-    """Make an empty cluster, for the projects of these names or ids; the other values are those of ``edit_cluster``.
+def create_cluster(*, actor: User, engine: str = "celery", **values: Any) -> Cluster:
+    """Make an empty cluster with the values of ``edit_cluster``, of which ``projects`` are names or ids.
     Raises ValidationError for a bad name, a project that there is not, an unknown engine or settings that it does not
     take, SpecError for a rule of the log that is none, Refused for a taken name."""
     require_manager(actor)
-    given = {"name": name, "projects": projects, **values, "settings": values.get("settings") or {}}
-    return _offering(_changed(actor, Cluster(engine=engine), given))
+    values["settings"] = values.get("settings") or {}
+    return _offering(_changed(actor, Cluster(engine=engine), values))
 
 
 def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:

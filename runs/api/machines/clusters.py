@@ -28,13 +28,12 @@ from trainyard.contract.answers import machines as answers
 router = Resource(tags=["clusters"])
 
 _policies = "; ".join(f"{name}: {policy.label}" for name, policy in POLICIES.items())
-SCHEDULING = f"order of the runs that wait. {_policies}"
-SPARED = "after its start, in which a run makes no room for others"
-HALF_LIFE = "in which the use of slots counts half in fair shares"
+SCHEDULING = f"order of the runs that wait, at first {FAIR_SHARE}. {_policies}"
 TOPOLOGY = 'labels of nodes, near to far, as `["switch", "rack"]`: nodes with the same value are near to each other'
-IDLE = "off, mark, or stop, with a save: runs whose accelerators are used less than `idle_below` over `idle_minutes`"
-IDLE_BELOW, IDLE_MINUTES = "percent", "0.2 to 1,440; `stop` follows as long again after the mark"
-PRICE = "of a slot for an hour, in your currency: see `/usage`"
+IDLE = (
+    "off, mark (at first) or stop, with a save: runs that use accelerators less than `idle_below` over `idle_minutes`"
+)
+MINUTES = "at first 30; 0.2 to 1,440; `stop` follows as long again after the mark"
 
 
 class RuleIn(Body):
@@ -43,49 +42,35 @@ class RuleIn(Body):
     action: str = Field("label", description="label, notify, exclude-node or no-retry")
 
 
-class ClusterIn(Body):
-    name: str
-    region: str = ""
-    labels: dict[str, str] = Field(default_factory=dict)
-    spares: int | None = Field(None, ge=0, description="so many idle nodes prepare for the loss of another; default: 1")
-    interactive: bool = Field(False, description="members of its projects may run commands beside ranks of their runs")
-    isolation_minimum: int = Field(0, description="nodes with a lower sandbox level get no runs: 0, 1 or 2")
-    scheduling: str = Field(FAIR_SHARE, description=SCHEDULING)
-    half_life_days: float = Field(7.0, description=HALF_LIFE)
-    spared_minutes: float = Field(0.0, description=SPARED)
-    slot_hour_price: float | None = Field(None, description=PRICE)
-    idle_action: str = Field("mark", description=IDLE)
-    idle_below: float = Field(5.0, description=IDLE_BELOW)
-    idle_minutes: float = Field(30.0, description=IDLE_MINUTES)
-    topology: list[str] = Field(default_factory=list, description=TOPOLOGY)
-    projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
-    engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
-    settings: dict[str, Any] = Field(
-        default_factory=dict, description="of an engine that brings nodes, secrets among them"
-    )
-    log_rules: list[RuleIn | str] = Field(default_factory=list, description="for the logs of all runs on it")
-
-
 class ClusterEdit(Body):
+    """What may be changed. Of a new cluster what is not named is as the model has it."""
+
     name: str | None = None
     region: str | None = None
     labels: dict[str, str | None] | None = Field(None, description="others stay; null removes one")
-    spares: int | None = Field(None, ge=0)
-    interactive: bool | None = Field(None, description="whether members may run commands beside ranks")
-    isolation_minimum: int | None = Field(None, description="of nodes, for what is placed from now on: 0, 1 or 2")
+    spares: int | None = Field(None, ge=0, description="so many idle nodes prepare for the loss of another; at first 1")
+    interactive: bool | None = Field(None, description="members of its projects may run commands beside ranks")
+    isolation_minimum: int | None = Field(None, description="nodes with a lower sandbox level get no runs: 0, 1 or 2")
     scheduling: str | None = Field(None, description=SCHEDULING)
-    half_life_days: float | None = Field(None, description=HALF_LIFE)
-    spared_minutes: float | None = Field(None, description=SPARED)
-    slot_hour_price: float | None = Field(None, description=PRICE + "; below 0: no price")
+    half_life_days: float | None = Field(None, description="days, at first 7, in which use counts half in fair shares")
+    spared_minutes: float | None = Field(None, description="after its start, in which a run makes no room for others")
+    slot_hour_price: float | None = Field(
+        None, description="of a slot for an hour, in your currency: see `/usage`; below 0: no price"
+    )
     idle_action: str | None = Field(None, description=IDLE)
-    idle_below: float | None = Field(None, description=IDLE_BELOW)
-    idle_minutes: float | None = Field(None, description=IDLE_MINUTES)
+    idle_below: float | None = Field(None, description="percent, at first 5")
+    idle_minutes: float | None = Field(None, description=MINUTES)
     topology: list[str] | None = Field(None, description=TOPOLOGY)
-    projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
+    projects: list[str] | None = Field(None, description="names or ids of all that may use it")
     settings: dict[str, Any] | None = Field(
-        None, description="of its engine; others stay; null is the default again, and removes a secret"
+        None, description="of an engine that brings nodes; others stay; null is the default again, or removes a secret"
     )
     log_rules: list[RuleIn | str] | None = Field(None, description="for the logs of runs that start from now on")
+
+
+class ClusterIn(ClusterEdit):
+    name: str
+    engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
 
 
 ClusterOut = schema_of(answers.Cluster)
