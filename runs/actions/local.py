@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 
 from runs.ingest.commit import REST
 from runs.models import Project, Run, User
 from runs.models.runs import StaleStatus
+from runs.records.metrics.bulk import storable
 from runs.records.metrics.models import Producer
 from runs.rights.access import Permission, can, project_by_name, require
 from runs.values.refused import Refused
@@ -31,19 +33,27 @@ DEFAULT_PROJECT = "default"
 GIVEN_UP = "given-up"
 HEARTBEATS_STOP_S = 30.0  # without one for so long, a run that was live counts as out of contact
 MAX_ERRORS = 20  # that are kept as evidence
+YEAR_3000 = 32_503_680_000.0
+
+
+Text = Annotated[str, StringConstraints(max_length=500), AfterValidator(storable)]
+Moment = Annotated[float, Field(ge=0, le=YEAR_3000, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
 class SpoolProcess:
-    """A spool's facts about the process that wrote it. Times in Unix seconds; ``rank`` is -1 where it has none."""
+    """The facts about one process from its spool, as REST takes them. Times in Unix seconds; -1 is no rank."""
 
-    rank: int = -1
-    host: str = ""
-    began_at: float | None = None
-    ended_at: float | None = None
-    error: str = ""  # what ended it, where that was an error
-    is_interrupted: bool = False
-    is_replaced: bool = False  # its launcher started another one in its place, so its end does not matter
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    rank: Annotated[int, Field(ge=-1, lt=2**31)] = -1
+    host: Text = ""
+    began_at: Moment | None = None
+    ended_at: Moment | None = None
+    error: Annotated[Text, Field(description="the error that ended it")] = ""
+    is_interrupted: Annotated[bool, Field(description="Ctrl-C ended it")] = False
+    # Then its end does not matter.
+    is_replaced: Annotated[bool, Field(description="its launcher started another process in its place")] = False
 
     @property
     def words(self) -> str:

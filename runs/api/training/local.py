@@ -8,6 +8,7 @@ from ninja.errors import HttpError
 from pydantic import AfterValidator, StringConstraints
 
 from runs import actions
+from runs.actions.local import SpoolProcess, Text, may_report
 from runs.api.auth import Resource, actor
 from runs.api.openapi import ANY_BYTES
 from runs.api.schemas import Body, RunOut
@@ -24,24 +25,8 @@ router = Resource(tags=["points"])
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024  # the facts about MAX_PROCESSES
 MAX_PROCESSES = 10_000
-YEAR_3000 = 32_503_680_000.0
-
 
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
-Text = Annotated[str, StringConstraints(max_length=500), AfterValidator(storable)]
-Moment = Annotated[float, Field(ge=0, le=YEAR_3000, allow_inf_nan=False)]
-
-
-class ProcessIn(Body):
-    """The facts about one process from its spool. Times in Unix seconds."""
-
-    rank: int = Field(-1, ge=-1, lt=2**31)
-    host: Text = ""
-    began_at: Moment | None = None
-    ended_at: Moment | None = None
-    error: Text = Field("", description="the error that ended it")
-    is_interrupted: bool = Field(False, description="Ctrl-C ended it")
-    is_replaced: bool = Field(False, description="its launcher started another process in its place")
 
 
 class LocalIn(Body):
@@ -50,7 +35,7 @@ class LocalIn(Body):
     script: Text = ""
     host: Text = ""
     is_live: bool = Field(False, description="one of its processes is at work and sends this: the run's heartbeat")
-    processes: dict[Id, ProcessIn] = Field(default={}, max_length=MAX_PROCESSES)
+    processes: dict[Id, SpoolProcess] = Field(default={}, max_length=MAX_PROCESSES)
     config: dict[str, Any] | None = Field(None, description="adds to what is there, by name; 1 MB in all")
     tags: list[Text] | None = None
     notes: Annotated[str, AfterValidator(storable)] | None = None
@@ -80,7 +65,7 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
         actor=actor(request),
         local_id=local_id,
         **body.model_dump(include={"name", "script", "host", "project", "is_live"}),
-        processes={producer: actions.SpoolProcess(**one.model_dump()) for producer, one in body.processes.items()},
+        processes=body.processes,
         description=RunDescription(**described) if described else None,
     )
     return LocalOut(run=RunOut.model_validate(single_document(run)), watermarks=watermarks(run))
@@ -92,8 +77,7 @@ def send_frames(request: HttpRequest, run_id: str) -> FramesOut:
     """The body is frames of spools, byte for byte, of a run that was logged elsewhere; at most 4 MB. Repeats are stored
     once, those behind a gap refused. `watermarks` say where to continue. Example: `@frames.bin`"""
     run = get_run(request, run_id)
-    if not run.is_local:
-        raise actions.Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")
+    may_report(actor(request), run)
     data = request.read(MAX_BODY_BYTES + 1)
     if len(data) > MAX_BODY_BYTES:
         raise HttpError(413, f"A request has at most {MAX_BODY_BYTES // 1024 // 1024} MB of frames.")
