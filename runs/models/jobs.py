@@ -1,7 +1,5 @@
 """Jobs that can be launched: saved specs, the code they ship, and experiments that MLflow's clients make."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from django.db import models
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class JobQuerySet(models.QuerySet["Job"]):
-    def newest(self) -> JobQuerySet:
+    def newest(self) -> "JobQuerySet":
         """The last version of each."""
         others = Job.objects.filter(project=models.OuterRef("project"), name=models.OuterRef("name"))
         return self.filter(~models.Exists(others.filter(version__gt=models.OuterRef("version"))))
@@ -106,7 +104,7 @@ class GitKey(Identified):
         return f"{self.kind} for {self.place}"
 
 
-def bundle_of(run: Run) -> str:
+def bundle_of(run: "Run") -> str:
     """Return the digest of the code that every attempt of the run has; empty where it has none, as a recipe."""
     code = run.spec.get("task", {}).get("code")
     if not isinstance(code, dict):

@@ -1,7 +1,5 @@
 """People, and their roles in projects."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import AbstractUser, Group
@@ -34,7 +32,7 @@ class User(AbstractUser):
     quiet = Typed("quiet_hours", QuietHours)
 
     # The token by which they act in this request; None in a session. No column: runs.rights.access sets and reads it.
-    token: Token | None = None
+    token: "Token | None" = None
     # When they last proved who they are, in Unix time, in a browser's session; None where none asks. No column either.
     proved_at: float | None = None
 
@@ -93,7 +91,7 @@ class Project(Identified):
     keep_outputs_days = models.PositiveIntegerField(null=True, blank=True)
     keep_checkpoints_days = models.PositiveIntegerField(null=True, blank=True)
     keep_runs_days = models.PositiveIntegerField(null=True, blank=True)
-    members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
+    members: "models.ManyToManyField[User, Membership]" = models.ManyToManyField(
         User, through="Membership", related_name="projects"
     )
 

@@ -1,7 +1,5 @@
 """A sweep: runs made by a search over the fields of a base spec; its trials, and what they reported."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from django.db import models, transaction
@@ -104,12 +102,12 @@ class Sweep(models.Model):
         Sweep.objects.filter(pk=self.pk).update(cursor=models.F("cursor") + 1)
         transaction.on_commit(lambda: broadcast.sweep_changed(self.pk))
 
-    def live_trials(self) -> models.QuerySet[Trial]:
+    def live_trials(self) -> "models.QuerySet[Trial]":
         return self.trials.live()
 
 
 class TrialQuerySet(models.QuerySet["Trial"]):
-    def live(self) -> TrialQuerySet:
+    def live(self) -> "TrialQuerySet":
         return self.filter(state__in=(TrialState.WAITING, TrialState.RUNNING))
 
 

@@ -1,7 +1,5 @@
 """A training while it is put together: each strategy finds here what those before it have left."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -45,8 +43,8 @@ class Assembly:
     measures: Measures
     own_loss: OwnLoss
     device_mesh: DeviceMesh | None = None  # from the place CUT on; None where copies of the model are all there is
-    plan: Plan | None = None  # of a pipeline
-    compression: Compression | None = None
+    plan: "Plan | None" = None  # of a pipeline
+    compression: "Compression | None" = None
     # How the gradients of a step are reduced: by hooks of the replica, and by what is called behind the last backward.
     replica: nn.Module | None = None  # in place of the only part
     num_throwaways: int = 0
@@ -58,7 +56,7 @@ class Assembly:
     optimizer: torch.optim.Optimizer = field(init=False)
     schedule: Schedule = field(init=False)
     synchronization: Synchronization = field(init=False)
-    balance: Balance | None = None
+    balance: "Balance | None" = None
 
     @property
     def parallel(self) -> Parallel:

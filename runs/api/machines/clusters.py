@@ -1,7 +1,5 @@
 """``/clusters``, and the tokens that let machines into them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -88,7 +86,7 @@ class JoinTokenOut(Schema):
 
 @router.get("/clusters", response=page_of(answers.Cluster))
 @operation(lists(access.Permission.CLUSTERS_READ))
-def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Cluster]:
+def find(request: HttpRequest, query: Query[ListQuery]) -> "Page[answers.Cluster]":
     user = actor(request)
     return query.page(access.visible_clusters(user), partial(_clusters, user), sort="name")
 

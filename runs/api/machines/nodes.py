@@ -1,7 +1,5 @@
 """``/nodes``: what machines there are, how they join, drain and leave."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from django.http import HttpRequest, HttpResponse
@@ -66,7 +64,7 @@ def join(request: HttpRequest) -> HttpResponse:
 
 @router.get("/nodes", response=page_of(answers.Node))
 @operation(lists(Permission.CLUSTERS_READ))
-def find(request: HttpRequest, query: Query[ListQuery], cluster: str | None = None) -> Page[answers.Node]:
+def find(request: HttpRequest, query: Query[ListQuery], cluster: str | None = None) -> "Page[answers.Node]":
     """Example: `?cluster=lab`"""
     found = visible_nodes(actor(request)).prefetch_related("held_slots__placement__attempt")
     if cluster:

@@ -1,7 +1,5 @@
 """``/clusters/{id}/preflights`` and ``/runs/{id}/preflights``: checks of nodes, asked for or made at a placement."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import cast
 
@@ -53,7 +51,7 @@ def check(request: HttpRequest, cluster_id: str) -> answers.Preflight:
     "/clusters/{cluster_id}/preflights", response=page_of(answers.Preflight), summary="Checks that were asked for"
 )
 @operation(machine(Permission.CLUSTERS_READ))
-def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -> Page[answers.Preflight]:
+def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -> "Page[answers.Preflight]":
     """The newest first; `state` is the worst of its `checks`."""
     rows = get_cluster(request, cluster_id).preflights.filter(why=Preflight.Why.ASKED)
     return query.page(rows.select_related("cluster", "attempt", "asked_by"), _preflights, sort="-created_at")
@@ -75,7 +73,7 @@ def check_run(request: HttpRequest, run_id: str) -> answers.Preflight:
     "/runs/{run_id}/preflights", response=page_of(answers.Preflight), summary="Checks of its nodes", tags=["runs"]
 )
 @operation(thing(Permission.RUNS_READ))
-def of_run(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[answers.Preflight]:
+def of_run(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> "Page[answers.Preflight]":
     """What was known of the nodes of each attempt when it was placed."""
     run = get_run(request, run_id)
     rows = Preflight.objects.filter(attempt__run=run).select_related("cluster", "attempt", "asked_by")

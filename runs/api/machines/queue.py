@@ -1,7 +1,5 @@
 """``/clusters/{id}/queue``, ``/projects/{id}/limits`` and ``/usage``: who waits, who may have what, and who had it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``/audit``: who did what, for auditors and, within their projects, for owners. ``/compliance``: what is measured."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -48,7 +46,7 @@ class AuditQuery(FiltersQuery, ListQuery):
 
 @router.get("/audit", response=page_of(AuditRow, "AuditOut"), summary="Who did what, the newest first")
 @operation(auditors(Permission.AUDIT_READ))
-def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditRow]:
+def find(request: HttpRequest, query: Query[AuditQuery]) -> "Page[AuditRow]":
     """For auditors; owners see their projects. Example: `?action=runs.stop&project=vision`"""
     rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
     return query.page(rows, lambda some: [as_answer(row) for row in shown(some)], sort="-sequence")

@@ -1,7 +1,5 @@
 """``/notices``: what the person's bell has, and the rules by which notices are sent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse

@@ -1,7 +1,5 @@
 """``/me/exports`` and ``/me/erase``: what belongs to a person, for them; and for administrators about others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -38,7 +36,7 @@ class ErasedOut(Schema):
 
 @router.get("/me/exports", response=page_of(answers.Export), summary="Exports of what belongs to me")
 @operation(own(Permission.ACCOUNT_READ))
-def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Export]:
+def find(request: HttpRequest, query: Query[ListQuery]) -> "Page[answers.Export]":
     return query.page(PersonalExport.objects.filter(user=actor(request)), _exports, sort="-created_at")
 
 

@@ -1,7 +1,5 @@
 """``/projects/…/secrets`` and ``/me/secrets``: values go in and never come out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +38,7 @@ class UseOut(Schema):
 
 @router.get("/projects/{project_id}/secrets", response=page_of(answers.Secret), summary="Names, versions and times")
 @operation(thing(Permission.SECRETS_READ))
-def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[answers.Secret]:
+def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> "Page[answers.Secret]":
     rows = Secret.objects.filter(project=get_project(request, project_id)).select_related("created_by")
     return query.page(rows, _secrets, sort="name")
 
@@ -62,7 +60,7 @@ def delete(request: HttpRequest, project_id: str, name: str) -> None:
 
 @router.get("/me/secrets", response=page_of(answers.Secret), summary="My own: names, versions and times")
 @operation(own(Permission.SECRETS_READ))
-def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Secret]:
+def find_own(request: HttpRequest, query: Query[ListQuery]) -> "Page[answers.Secret]":
     """Runs that you launch name them as `mine:NAME`."""
     return query.page(Secret.objects.filter(person=actor(request)).select_related("created_by"), _secrets, sort="name")
 

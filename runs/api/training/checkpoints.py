@@ -1,7 +1,5 @@
 """``/runs/{id}/checkpoints``: what a run can be gone on from. And what nodes ask before they delete any."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest, HttpResponse
 from ninja import Query
 
@@ -22,7 +20,7 @@ router = Resource(tags=["runs"])
 
 @router.get("/runs/{run_id}/checkpoints", response=page_of(answers.Checkpoint))
 @operation(thing(Permission.RUNS_READ))
-def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[answers.Checkpoint]:
+def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> "Page[answers.Checkpoint]":
     """The newest first. `stall_s` is how long training stood still. `state` is `valid`, `deleted`, `invalid` (`why`),
     `missing` (a later attempt did not find it) or `late` (saved after a newer attempt had begun). `restored_by` names
     the attempts of any run that resumed from it."""

@@ -1,7 +1,5 @@
 """``/datasets``: data that projects train on by name. And nodes' inspections of them."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Sequence
@@ -52,7 +50,7 @@ class DatasetWithFacts(schema_of(answers.Dataset)):  # type: ignore[misc]  # the
 
 @router.get("/datasets", response=page_of(answers.Dataset))
 @operation(lists(Permission.DATASETS_READ))
-def find(request: HttpRequest, query: Query[NamedQuery]) -> Page[answers.Dataset]:
+def find(request: HttpRequest, query: Query[NamedQuery]) -> "Page[answers.Dataset]":
     user = actor(request)
     return query.page(query.among(user, visible_datasets(user)), _datasets, sort="name")
 

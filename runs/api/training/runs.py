@@ -1,7 +1,5 @@
 """``/runs``: submitting, finding, and what one may ask of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -87,7 +85,7 @@ def submit(request: HttpRequest, document: InBody[JsonObject]) -> RunDocument:
 
 @router.get("/runs", response=Page[RunOut])
 @operation(lists(Permission.RUNS_READ))
-def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
+def find(request: HttpRequest, query: Query[RunsQuery]) -> "Page[RunDocument]":
     """`sort` with `-` in front is reversed. Where the filter cannot be read, `errors` has the `position` of the
     character, from 0. Example: `?filter=status=FAILED&sort=-summary.val/loss.min`"""
     user = actor(request)

@@ -1,7 +1,5 @@
 """``/sweeps``: searches over the fields of a spec."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, cast
@@ -91,7 +89,7 @@ def scale(request: HttpRequest, body: InBody[NewScaling]) -> answers.Sweep:
 
 @router.get("/sweeps", response=page_of(answers.SweepItem, "SweepItem"))
 @operation(lists(Permission.SWEEPS_READ))
-def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[answers.SweepItem]:
+def find(request: HttpRequest, query: Query[SweepsQuery]) -> "Page[answers.SweepItem]":
     user = actor(request)
     project = named_project(user, query.project).name if query.project else ""
     found = reading.sweeps_of(user, project=project, status=query.status, words=query.q)
