@@ -224,9 +224,9 @@ def matters(request: HttpRequest) -> HttpResponse:
     found, is_current = importance_of(_compared(request))
     if found is None:
         return fresh_json({"isCurrent": False}, status=202)
-    labels = labels_of([one.path for one in found.fields])
-    fields = [{**one._asdict(), "label": labels[one.path]} for one in found.fields]
-    return fresh_json({**found._asdict(), "fields": fields, "isCurrent": is_current})
+    labels = labels_of([one["path"] for one in found["fields"]])
+    fields = [{**one, "label": labels[one["path"]]} for one in found["fields"]]
+    return fresh_json({**found, "fields": fields, "isCurrent": is_current})
 
 
 def _compared(request: HttpRequest) -> Compared:

@@ -171,8 +171,8 @@ def fields(request: HttpRequest, sweep_id: str) -> HttpResponse:
     if found is None:
         return fresh_json({"isCurrent": False}, status=202)
     labels = labels_of(list(chosen.parsed.space))
-    fields = [{**one._asdict(), "label": labels.get(one.path, one.path)} for one in found.fields]
-    return fresh_json({**found._asdict(), "fields": fields, "isCurrent": is_current})
+    fields = [{**one, "label": labels.get(one["path"], one["path"])} for one in found["fields"]]
+    return fresh_json({**found, "fields": fields, "isCurrent": is_current})
 
 
 @page(get=thing(Permission.SWEEPS_READ))

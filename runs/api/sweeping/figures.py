@@ -17,9 +17,9 @@ from runs.models import Sweep
 from runs.rights.access import Permission, get_sweep
 from runs.rights.access.operations import operation, thing
 from runs.sweeps.analysis.best import SpaceField, fields_of
-from runs.sweeps.analysis.importance import HOW_FAR, Importance, importance
+from runs.sweeps.analysis.importance import HOW_FAR, importance
 from runs.sweeps.reading import compared_points
-from trainyard.contract.answers import sweeps as answers
+from trainyard.contract.answers.sweeps import Importance
 
 MOST = 64
 PATIENCE_S = 0.25  # of a short sweep the first request has the answer
@@ -35,7 +35,7 @@ class KeptFigures(NamedTuple):
     is_current: bool
 
 
-ImportanceOut = schema_of(answers.Importance)
+ImportanceOut = schema_of(Importance)
 
 
 @router.get(
@@ -47,10 +47,9 @@ ImportanceOut = schema_of(answers.Importance)
 def show(request: HttpRequest, sweep_id: str) -> Answer[Any]:
     """202, with no fields, while they are computed for the first time."""
     kept = importance_of(get_sweep(request, sweep_id))
-    found = kept.found or Importance([], 0.0, 0, 0, 0, "They are being computed.")
-    fields = [one._asdict() for one in found.fields]
-    out = {**found._asdict(), "fields": fields, "is_current": kept.is_current}
-    return Answer(200 if kept.found else 202, out)
+    nothing = {"fields": [], "interactions": 0.0, "num_complete": 0, "num_reported": 0, "num_used": 0}
+    found = kept.found or {**nothing, "sentence": "They are being computed."}
+    return Answer(200 if kept.found else 202, {**found, "is_current": kept.is_current})
 
 
 def importance_of(sweep: Sweep) -> KeptFigures:

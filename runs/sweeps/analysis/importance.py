@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runs.sweeps.analysis.best import COMPLETE, PRUNED, RUNNING, SpaceField, TrialPoint, is_number, text_of, with_seen
+from trainyard.contract.answers.sweeps import FieldImportance, Importance
 
 Array = npt.NDArray[np.float64]
 
@@ -27,48 +28,32 @@ HOW_FAR = "how far it went"  # a field beside those of the space: the share of t
 STATES = {COMPLETE: "complete", PRUNED: "stopped early", RUNNING: "running"}
 
 
-class FieldImportance(NamedTuple):
-    """Shares of the variance, each with the standard deviation of its estimate. A permutation may come out below 0."""
-
-    path: str
-    fanova: float
-    fanova_error: float
-    permutation: float
-    permutation_error: float
-
-
-class Importance(NamedTuple):
-    """``fields`` has the most important one first; it is empty where ``sentence`` says why. ``interactions`` is what no
-    field explains alone. ``num_reported`` have a value, ``num_complete`` of them their last."""
-
-    fields: list[FieldImportance]
-    interactions: float
-    num_complete: int
-    num_reported: int
-    num_used: int
-    sentence: str
-
-
 def importance(trials: Sequence[TrialPoint], fields: Sequence[SpaceField], *, noun: str = "trial") -> Importance:
     """Every trial with a value counts. Where they went unequally far, ``HOW_FAR`` among their parameters and ``fields``
-    explains what that does. The same trials give the same figures. Needs scikit-learn."""
+    explains what that does. The same trials give the same figures; a permutation may come out below 0. Needs
+    scikit-learn."""
     known = [one for one in trials if one.value is not None and math.isfinite(one.value)]
     num_complete = sum(one.state == COMPLETE for one in known)
     used = sampled(known, MOST)
     varied = [one for one in (with_seen(one, used) for one in fields) if _is_varied(one, used)]
     targets = np.array([one.value for one in used], dtype=float)
-    nums = num_complete, len(known), len(used)
-    if sentence := _why_not(len(known), varied, targets, noun):
-        return Importance([], 0.0, *nums, sentence)
-    if find_spec("sklearn") is None:
-        return Importance([], 0.0, *nums, NEEDED)
+    found = Importance(
+        fields=[], interactions=0.0, num_complete=num_complete, num_reported=len(known), num_used=len(used),
+        sentence=_why_not(len(known), varied, targets, noun) or (NEEDED if find_spec("sklearn") is None else ""),
+    )  # fmt: skip
+    if found["sentence"]:
+        return found
     columns = encode(used, varied)
     alone, alone_error = _fanova(columns, targets)
     shuffled, shuffled_error = _permutation(columns, targets)
-    figures = np.array([alone, alone_error, shuffled, shuffled_error]).T
-    found = [FieldImportance(one.path, *map(float, row)) for one, row in zip(varied, figures, strict=True)]
-    found.sort(key=lambda one: (-one.fanova, one.path))
-    return Importance(found, max(0.0, 1.0 - float(alone.sum())), *nums, _words(known, len(used), noun))
+    figures = zip(*(one.tolist() for one in (alone, alone_error, shuffled, shuffled_error)), strict=True)
+    fields_found = [
+        FieldImportance(path=one.path, fanova=share, fanova_error=error, permutation=loss, permutation_error=spread)
+        for one, (share, error, loss, spread) in zip(varied, figures, strict=True)
+    ]
+    found["fields"] = sorted(fields_found, key=lambda one: (-one["fanova"], one["path"]))
+    found["interactions"], found["sentence"] = max(0.0, 1.0 - float(alone.sum())), _words(known, len(used), noun)
+    return found
 
 
 def sampled(trials: Sequence[TrialPoint], most: int) -> list[TrialPoint]:

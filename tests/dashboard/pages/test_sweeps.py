@@ -14,9 +14,9 @@ from django.test import Client
 from runs.api.sweeping.figures import figures_kept
 from runs.models import Run, Sweep, Trial, User
 from runs.records.metrics.models import Telemetry
-from runs.sweeps.analysis.importance import Importance
 from runs.values.status import Status
 from tests.cast import Cast, make_run, spec
+from trainyard.contract.answers.sweeps import Importance
 from trainyard.spec.sweeps import parse_sweep
 
 pytestmark = pytest.mark.django_db
@@ -228,7 +228,7 @@ def test_the_space_is_widened_and_never_narrowed(as_user: AsUser, cast: Cast) ->
 
 def test_figures_are_computed_beside_the_requests_and_the_old_ones_stay_meanwhile(cast: Cast) -> None:
     key, may_end = with_trials(cast).pk, Event()
-    two, three = (Importance([], 0.0, num, num, num, "") for num in (2, 3))
+    two, three = (Importance(fields=[], num_used=num, sentence="") for num in (2, 3))
     first = figures_kept(key, {"COMPLETE": 2}, lambda: lambda: two)
     assert first == (None, False) or first == (two, True)
     while not figures_kept(key, {"COMPLETE": 2}, lambda: lambda: two).is_current:

@@ -75,9 +75,9 @@ def test_what_matters_is_answered_from_every_trial_that_reported_with_how_far_it
     assert [round(one.value or 0, 3) for one in points[:4]] == [1.0, 2.196, 1.391, 1.887]
     assert [one.parameters[HOW_FAR] for one in points[:4]] == [1.0, 0.25, 0.5, 0.1] and len(points) == 24
     found = importance(points, [*fields_of(sweep.parsed.space), SpaceField(HOW_FAR, 0.0, 1.0)])
-    assert [one.path for one in found.fields][:2] == [HOW_FAR, "train.learning_rate"]
-    assert (found.num_complete, found.num_reported) == (6, 24)
-    assert found.sentence == (
+    assert [one["path"] for one in found["fields"]][:2] == [HOW_FAR, "train.learning_rate"]
+    assert (found["num_complete"], found["num_reported"]) == (6, 24)
+    assert found["sentence"] == (
         "From the 24 trials that reported a value: 6 complete, 6 stopped early, 6 running, 6 failed. "
         "How far each went counts as a field of its own."
     )

@@ -66,24 +66,24 @@ def some(num: int) -> list[TrialPoint]:
 
 def test_a_sum_of_two_fields_is_found_by_both_ways() -> None:
     found = importance(some(120), SPACE)
-    by_path = {one.path: one for one in found.fields}
-    assert [one.path for one in found.fields][:2] == ["train.learning_rate", "model.width"]
-    assert by_path["train.learning_rate"].fanova == pytest.approx(0.75, abs=0.12)
-    assert by_path["model.width"].fanova == pytest.approx(0.25, abs=0.12)
-    assert by_path["train.optimizer"].fanova < 0.03 > by_path["train.optimizer"].permutation
-    assert by_path["train.learning_rate"].permutation > 2 * by_path["model.width"].permutation > 0
-    assert all(0 <= one.fanova_error < 0.2 for one in found.fields)
-    assert found.sentence == "From the 120 trials that reported a value." and found == importance(some(120), SPACE)
+    by_path = {one["path"]: one for one in found["fields"]}
+    assert [one["path"] for one in found["fields"]][:2] == ["train.learning_rate", "model.width"]
+    assert by_path["train.learning_rate"]["fanova"] == pytest.approx(0.75, abs=0.12)
+    assert by_path["model.width"]["fanova"] == pytest.approx(0.25, abs=0.12)
+    assert by_path["train.optimizer"]["fanova"] < 0.03 > by_path["train.optimizer"]["permutation"]
+    assert by_path["train.learning_rate"]["permutation"] > 2 * by_path["model.width"]["permutation"] > 0
+    assert all(0 <= one["fanova_error"] < 0.2 for one in found["fields"])
+    assert found["sentence"] == "From the 120 trials that reported a value." and found == importance(some(120), SPACE)
 
 
 def test_few_trials_are_warned_of_and_hardly_any_give_nothing() -> None:
-    assert "Below 20, chance decides" in importance(some(8), SPACE).sentence
+    assert "Below 20, chance decides" in importance(some(8), SPACE)["sentence"]
     none = importance(some(3), SPACE)
-    assert none.fields == [] and "at least 4 trials with a value; there are 3" in none.sentence
+    assert none["fields"] == [] and "at least 4 trials with a value; there are 3" in none["sentence"]
 
 
 def test_equal_values_and_equal_parameters_are_said() -> None:
     same = [trial(one, 1.0, {"model.width": one + 16}) for one in range(6)]
-    assert "reached the same value" in importance(same, SPACE).sentence
+    assert "reached the same value" in importance(same, SPACE)["sentence"]
     point = [trial(one, float(one), {"model.width": 16}) for one in range(6)]
-    assert "had the same values" in importance(point, SPACE).sentence
+    assert "had the same values" in importance(point, SPACE)["sentence"]
