@@ -10,6 +10,7 @@ from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
 from runs.api.metrics.columns import labels_in
+from runs.api.paging import page_of
 from runs.api.schemas import schema_of
 from runs.records.media import read as media
 from runs.records.media.kinds import KINDS, HistogramDocument, TableDocument
@@ -18,7 +19,6 @@ from runs.records.metrics.models import Media
 from runs.records.metrics.progress import cursor_of
 from runs.rights.access import NotFound, Permission, get_run, or_not_found
 from runs.rights.access.operations import operation, thing
-from trainyard.contract.records import MediaKind
 from trainyard.formats.words import listed
 
 router = Resource(tags=["media"])
@@ -26,16 +26,7 @@ router = Resource(tags=["media"])
 FOR_EVER = "private, max-age=31536000, immutable"
 
 
-class MediaItem(schema_of(media.MediaName)):  # type: ignore[misc]  # the fields are those of the records
-    """A name with its labels and kind."""
-
-
-class MediaList(Schema):
-    items: list[MediaItem]
-    next: str | None = None
-
-
-class StepItem(schema_of(media.MediaItem)):  # type: ignore[misc]  # as above
+class StepItem(schema_of(media.MediaItem)):  # type: ignore[misc]  # the fields are those of the records
     """An item without its data."""
 
 
@@ -53,19 +44,11 @@ class TableOut(schema_of(TableDocument)):  # type: ignore[misc]  # as above
     """A table."""
 
 
-class MediaOut(Schema):
+class MediaOut(schema_of(media.MediaItem, "StoredMedia", without=("superseded",))):  # type: ignore[misc]  # as above
     """One of histogram, text and table is there; images and sounds are files."""
 
-    id: int
     name: str
     labels: dict[str, str]
-    kind: MediaKind
-    step: int
-    time: float
-    attempt: int
-    rank: int
-    meta: dict[str, Any]
-    size: int
     histogram: HistogramOut | None = None
     text: str | None = None
     table: TableOut | None = None
@@ -89,7 +72,7 @@ _types = [f"{name}/{form}" for name, kind in KINDS.items() for form in kind.form
 _file = {"content": {one: {"schema": {"type": "string", "format": "binary"}} for one in _types}}
 
 
-@router.get("/runs/{run_id}/media", response=MediaList, summary="Names of a run's media")
+@router.get("/runs/{run_id}/media", response=page_of(media.MediaName, "MediaItem"), summary="Names of a run's media")
 @operation(thing(Permission.RUNS_READ))
 def list_media(request: HttpRequest, run_id: str) -> Any:
     """Each name with its labels and kind, without hidden items."""
