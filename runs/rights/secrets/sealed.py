@@ -75,22 +75,13 @@ def wrap_texts_again(store: KeyStore) -> int:
     newest = store.newest()
     return sum(
         stored.replace(encode(wrap_again(store, stored.place, envelope)))
-        for stored, envelope in _readable()
+        for stored, envelope in readable()
         if envelope.key_id != newest
     )
 
 
-def is_all_wrapped(newest: str) -> bool:
-    """Return whether no text needs another key than the newest one."""
-    return all(envelope.key_id == newest for _, envelope in _readable())
-
-
-def stored_envelopes() -> Iterator[tuple[str, Envelope]]:
-    """Return the place and the envelope of every text that is sealed with the keys of secrets."""
-    return ((stored.place, envelope) for stored, envelope in _readable())
-
-
-def _readable() -> Iterator[tuple[StoredText, Envelope]]:
+def readable() -> Iterator[tuple[StoredText, Envelope]]:
+    """Yield every text that is sealed with the keys of secrets, with its envelope."""
     for stored in _stored_texts():
         if (envelope := _envelope_of(stored.text)) is not None:
             yield stored, envelope

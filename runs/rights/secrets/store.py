@@ -84,8 +84,8 @@ def rotate_key() -> Rotation:
     sentence = store.rotate()
     number = _wrap_all(store) + sealed.wrap_texts_again(store) + wrap_storage_keys_again(store)
     newest = store.newest()
-    is_done = not SecretVersion.objects.exclude(key_id=newest).exists()
-    is_done = is_done and sealed.is_all_wrapped(newest) and are_storage_keys_wrapped(newest)
+    is_done = not SecretVersion.objects.exclude(key_id=newest).exists() and are_storage_keys_wrapped(newest)
+    is_done = is_done and all(envelope.key_id == newest for _, envelope in sealed.readable())
     if is_done or not newest:
         store.forget_others()
     log.info("secrets.key_rotated", versions=number)
@@ -101,7 +101,7 @@ def what_does_not_open() -> str:
     }
     living = StorageKey.objects.filter(destroyed_at=None)
     found |= {row.key_id: (row.wrapped_key, storage_keys.place_of(row)) for row in living}
-    found |= {envelope.key_id: (envelope.wrapped_key, place) for place, envelope in sealed.stored_envelopes()}
+    found |= {envelope.key_id: (envelope.wrapped_key, stored.place) for stored, envelope in sealed.readable()}
     try:
         for key_id, (wrapped, place) in found.items():
             key_store().unwrap(key_id, wrapped, place)
