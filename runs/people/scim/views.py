@@ -1,5 +1,6 @@
 """``/scim/v2/``: the one view behind all of it. A bearer token of SCIM's own kind is the only way in."""
 
+import re
 import secrets
 from collections.abc import Callable
 from datetime import timedelta
@@ -167,12 +168,10 @@ def _collection(request: HttpRequest, provider: Provider, resource: Resource, lo
 
 
 def _number(request: HttpRequest, name: str, otherwise: int) -> int:
-    text = request.GET.get(name, "").removeprefix("-")
-    if not text:
-        return otherwise
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    text = request.GET.get(name) or str(otherwise)
+    if not re.fullmatch("-?[0-9]{1,9}", text):
         raise ScimError(400, f"{name} is a whole number.", "invalidValue")
-    return 0 if request.GET[name].startswith("-") else int(text)
+    return int(text)
 
 
 def _body(request: HttpRequest, kind: type[T]) -> T:
