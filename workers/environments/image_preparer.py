@@ -17,6 +17,7 @@ from pathlib import Path
 
 from trainyard.contract.base import decode
 from trainyard.spec.sections.container import read_image
+from trainyard.spooling.plain_files import write_private
 from workers.containers.arguments import build_words, podman, pull_words
 from workers.containers.documents import ContainerImage, ContainerRuntime, ImagePlan, is_of
 from workers.containers.podman import known_runtime
@@ -92,9 +93,7 @@ class Preparer(Installers):
         if not self._plan.credentials:
             return ""
         path = Path(self._plan.work) / "auth.json"
-        path.unlink(missing_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(authorization_text(self._plan.credentials, registries_of(self._plan)))
+        write_private(path, authorization_text(self._plan.credentials, registries_of(self._plan)))
         return str(path)
 
     def _build(self, runtime: ContainerRuntime, authorization: str) -> ContainerImage:
