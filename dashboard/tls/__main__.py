@@ -104,7 +104,7 @@ def lines_of(title: str, one: Certificate, now: datetime) -> Iterator[str]:
     yield f"{title:<14} {one.subject}"
     if one.names:
         yield f"{'':<14} for {', '.join(one.names)}"
-    yield f"{'':<14} until {one.ends_at:%Y-%m-%d}, {one.days_left(now)} days"
+    yield f"{'':<14} until {one.ends_at:%Y-%m-%d}, {(one.ends_at - now).days} days"
     yield f"{'':<14} sha256 {one.fingerprint}"
 
 

@@ -61,10 +61,6 @@ class Sweep(models.Model):
     def parsed(self) -> SweepSpec:
         return parse_sweep(self.spec)
 
-    def forget_parsed(self) -> None:
-        """Parse the spec anew at the next reading: it was changed."""
-        self.__dict__.pop("parsed", None)
-
     @property
     def is_final(self) -> bool:
         return self.status in SWEEP_FINAL

@@ -27,9 +27,6 @@ class Certificate(NamedTuple):
     ends_at: datetime
     fingerprint: str
 
-    def days_left(self, now: datetime) -> int:
-        return (self.ends_at - now).days
-
 
 class Served(NamedTuple):
     """``authorities``: those that nodes trust, the newest first; none where they trust those of their systems."""

@@ -102,7 +102,7 @@ def change_sweep(
         sweep.spec = spec.as_document()
         sweep.study_state = {name: value for name, value in sweep.study_state.items() if name != EXHAUSTED}
         sweep.save(update_fields=["spec", "study_state"])
-        sweep.forget_parsed()
+        del sweep.parsed  # it is parsed anew at the next reading
         if sweep.is_final and sweep.trials.filter(by_hand=False).count() < spec.budget.trials:
             _move(sweep, SweepStatus.RUNNING, "running", f"{actor} gave it more to search.")
         else:

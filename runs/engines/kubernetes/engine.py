@@ -186,7 +186,7 @@ class KubernetesSystem:
 
     def jobs(self) -> list[SystemJob]:
         now = datetime.now(UTC)
-        selector = manifests.selector_of(self._origin.mark)
+        selector = f"{manifests.MARK}={self._origin.mark}"
         listed = asked(lambda: self._api.jobs(selector), "Kubernetes did not list our jobs")
         pods = reasons.pods_by_attempt(asked(lambda: self._api.pods(selector), "Kubernetes did not list our pods"))
         found = [

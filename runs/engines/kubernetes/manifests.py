@@ -28,10 +28,6 @@ def name_of(attempt: str) -> str:
     return f"{NAME}-{attempt}"
 
 
-def selector_of(mark: str) -> str:
-    return f"{MARK}={mark}"
-
-
 def job_of(settings: KubernetesSettings, request: MachineRequest, origin: Origin) -> JsonObject:
     """Return the Job, suspended. Nothing in it is secret."""
     disrupted = {"type": "DisruptionTarget", "status": "True"}

@@ -54,14 +54,11 @@ class Programs:
     def run(self, words: Sequence[str], *, text: str = "", limit_s: float | None = None) -> str:
         """Run the program and return its output. Raises SystemAway where it cannot run or does not answer, and Refusal
         with what it wrote where it ends with an error."""
-        if self.login is not None:
-            return self._run_there(self.login, words, text, limit_s or LOGIN_LIMIT_S)
-        return self._run_here(words, text, limit_s or LIMIT_S)
-
-    def _run_there(self, login: OpenSsh, words: Sequence[str], text: str, limit_s: float) -> str:
-        done = login.run([*_clean_environment(self.conf), *words], text, limit_s=limit_s)
+        if self.login is None:
+            return self._run_here(words, text, limit_s or LIMIT_S)
+        done = self.login.run([*_clean_environment(self.conf), *words], text, limit_s=limit_s or LOGIN_LIMIT_S)
         if done.code == NOT_FOUND:
-            raise SystemAway(f"Slurm cannot be asked: the program {words[0]} is not on {login.target.label}.")
+            raise SystemAway(f"Slurm cannot be asked: the program {words[0]} is not on {self.login.target.label}.")
         return _output(words, done.code, done.output, done.errors)
 
     def _run_here(self, words: Sequence[str], text: str, limit_s: float) -> str:
