@@ -4,12 +4,11 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Schema
-from pydantic import AwareDatetime
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page
-from runs.api.people.tokens import NewToken, TokenOut, new_token
+from runs.api.people.tokens import AccountTokenIn, NewToken, TokenOut, new_token
 from runs.api.schemas import Body, Shown
 from runs.models import Membership, Project, Role, Token, User
 from runs.rights.access import Permission, get_project, or_not_found
@@ -27,12 +26,6 @@ class AccountOut(Schema):
     username: str = Field(validation_alias="user.username", description="the project's name, a dot, and its own")
     role: str
     created_at: Shown
-
-
-class AccountTokenIn(Body):
-    name: str = Field(min_length=1, max_length=80)
-    scopes: list[str] | None = Field(None, description="all that it may do; absent: what the account may")
-    expires_at: AwareDatetime | None = None
 
 
 @router.get("/projects/{project_id}/service-accounts", response=Page[AccountOut], summary="Service accounts")

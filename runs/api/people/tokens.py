@@ -20,11 +20,14 @@ from runs.rights.access.operations import SIGNED_IN, operation, own, thing
 router = Resource(tags=["people"])
 
 
-class TokenIn(Body):
+class AccountTokenIn(Body):
     name: str = Field(min_length=1, max_length=80)
-    scopes: list[str] | None = Field(None, description="all that it may do, such as runs:read; absent: what you may")
-    projects: list[str] | None = Field(None, description="names or ids, where alone it works; absent: all of yours")
+    scopes: list[str] | None = Field(None, description="such as runs:read; absent: all that its owner may")
     expires_at: AwareDatetime | None = None
+
+
+class TokenIn(AccountTokenIn):
+    projects: list[str] | None = Field(None, description="names or ids, where alone it works; absent: all of yours")
 
 
 MadeBy = Annotated[
