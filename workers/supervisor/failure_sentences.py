@@ -1,7 +1,5 @@
 """Reasons why an attempt ended on a node, for its report. The sentences are made in ``trainyard.failures``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +28,7 @@ NEWER_ATTEMPT = "A newer attempt of this run is here already."
 
 def reason_of(
     order: Order,
-    ranks: Sequence[RankState],
+    ranks: "Sequence[RankState]",
     cause: str | None,
     folder: AttemptFolder,
     hang: HangFinding | None = None,
@@ -53,7 +51,7 @@ def reason_of(
     return _reason_of_rank(order, first, folder, is_disk_full=is_disk_full) if first is not None else None
 
 
-def _reason_of_rank(order: Order, rank: RankState, folder: AttemptFolder, *, is_disk_full: bool) -> Reason:
+def _reason_of_rank(order: Order, rank: "RankState", folder: AttemptFolder, *, is_disk_full: bool) -> Reason:
     stderr = last_lines(folder.stream_path(rank.rank, "stderr"))
     evidence = RankEvidence(
         node=order.node_name,

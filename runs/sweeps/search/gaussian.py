@@ -6,8 +6,6 @@ The kernel is Matern 5/2 with a length for each dimension. What is running count
 ("kriging believer"), so that parallel trials do not ask the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import warnings
@@ -189,7 +187,7 @@ def covariance(question: SamplerQuestion) -> Suggestion:
     return Suggestion(parameters, {GENERATION: generation}, {STATE: to_builtins(changed)} if changed else None)
 
 
-def _advanced(question: SamplerQuestion, paths: Sequence[str]) -> tuple[CMA, int, CMAState | None]:
+def _advanced(question: SamplerQuestion, paths: Sequence[str]) -> "tuple[CMA, int, CMAState | None]":
     """Return the optimizer after all generations that are complete, the number of the next, and its state where it
     differs from the one that was kept. Where the space was widened since, all trials are replayed in its units."""
     from cmaes import CMA  # control alone needs it, and only for such a sweep
@@ -225,7 +223,7 @@ def _kept(question: SamplerQuestion, digest: str) -> CMAState | None:
     return kept if kept.space == digest else None
 
 
-def _state_of(optimizer: CMA, digest: str) -> CMAState:
+def _state_of(optimizer: "CMA", digest: str) -> CMAState:
     # The library makes the matrix symmetric like this before each use.
     matrix = (optimizer._C + optimizer._C.T) / 2
     return CMAState(
@@ -239,7 +237,7 @@ def _state_of(optimizer: CMA, digest: str) -> CMAState:
     )
 
 
-def _restore(optimizer: CMA, kept: CMAState) -> None:
+def _restore(optimizer: "CMA", kept: CMAState) -> None:
     upper = np.triu_indices(optimizer.dim)
     matrix = np.zeros((optimizer.dim, optimizer.dim))
     matrix[upper] = kept.covariance
