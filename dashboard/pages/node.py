@@ -2,13 +2,12 @@
 
 from collections import Counter
 
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.pages.clusters.boxes import boxes_of
-from dashboard.pages.shared.frame import Verb, answer, page, person, problems_of, refusal, show, verb_of
+from dashboard.pages.shared.frame import Verb, answer, page, person, show, verb_of
 from dashboard.pages.shared.gauges import check_table, gauges
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
@@ -104,10 +103,7 @@ def slots(request: HttpRequest, node_id: str) -> HttpResponse:
     found = get_node(request, node_id)
     given = request.POST.get("slots", "").strip()
     wanted = int(given) if given.isascii() and given.isdecimal() and len(given) < 10 else 0
-    try:
-        actions.set_slots(actor=person(request), node=found, slots=wanted)
-    except ValidationError as error:
-        return refusal(request, 422, " ".join(problems_of(error).values()))
+    actions.set_slots(actor=person(request), node=found, slots=wanted)
     return answer(request, f"{found.name} has {found.slots} slot{'s'[: found.slots != 1]} now.", home="clusters")
 
 

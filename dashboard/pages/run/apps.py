@@ -3,10 +3,11 @@ its own."""
 
 from contextlib import suppress
 
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.run.views import HEADER, around, tab
-from dashboard.pages.shared.frame import page, person, refusal, show
+from dashboard.pages.shared.frame import page, person, show
 from runs.interactive import app_tickets
 from runs.interactive.addresses import MAX_PORT, App
 from runs.models import Run
@@ -45,19 +46,16 @@ def apps(request: HttpRequest, run_id: str) -> HttpResponse:
 def _open(request: HttpRequest, run_id: str) -> HttpResponse:
     """Lead the browser to the app: by a page of ours, since a form may lead to our own origin alone."""
     run = get_run(request.user, run_id, Permission.RUNS_ENTER)
-    try:
-        rank, port = (_whole(name, request.POST.get(name, ""), most) for name, most in LIMITS)
-    except ValueError as error:
-        return refusal(request, 422, str(error))
+    rank, port = (_whole(name, request.POST.get(name, ""), most) for name, most in LIMITS)
     secret = str(request.session.session_key)
     url = app_tickets.issue(actor=person(request), app=App(run.pk, rank, port), secret=secret, is_token=False)
     return show(request, "runs/opening.html", {"run": run, "url": url, "rank": rank, "port": port})
 
 
 def _whole(name: str, text: str, most: int) -> int:
-    """Raises ValueError, which names field and value."""
+    """Raises ValidationError."""
     if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= most):
-        raise ValueError(f"{name}: {text[:40]!r} is no whole number up to {most:,}.")
+        raise ValidationError({name: f"{text[:40]!r} is no whole number up to {most:,}."})
     return int(text)
 
 

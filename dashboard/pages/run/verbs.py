@@ -5,11 +5,10 @@ from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
 
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from dashboard.pages.shared.frame import answer, is_script, page, person, refusal, show
+from dashboard.pages.shared.frame import answer, is_script, page, person, show
 from runs import actions
 from runs.actions.tracing import MAX_STEPS, Ranks, in_words
 from runs.life.rewinding import skipped_for
@@ -53,11 +52,8 @@ def rewind(request: HttpRequest, run_id: str) -> HttpResponse:
     if "to" not in request.POST:
         context = {"run": run, **_suggested(run)}
         return show(request, "runs/rewind.html", context, fragments={"dialog": "runs/_rewind.html"})
-    try:
-        to, first, last = (_whole(name, request.POST.get(name, "")) for name in ("to", "first", "last"))
-        actions.rewind_run(actor=person(request), run=run, to=to, first=first, last=last)
-    except SpecError as error:
-        return refusal(request, 422, "; ".join(map(str, error.errors)))
+    to, first, last = (_whole(name, request.POST.get(name, "")) for name in ("to", "first", "last"))
+    actions.rewind_run(actor=person(request), run=run, to=to, first=first, last=last)
     words = f"{run.name} goes back to step {to:,} and leaves out the batches of steps {first:,} to {last:,}."
     return answer(request, words)
 
@@ -65,10 +61,7 @@ def rewind(request: HttpRequest, run_id: str) -> HttpResponse:
 @page(post=thing(Permission.RUNS_ANNOTATE))
 def note(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request, run_id)
-    try:
-        step = _whole("step", request.POST.get("step", ""))
-    except SpecError as error:
-        return refusal(request, 422, "; ".join(map(str, error.errors)))
+    step = _whole("step", request.POST.get("step", ""))
     actions.note_step(actor=person(request), run=run, step=step, text=request.POST.get("text", ""))
     return answer(request, f"Noted at step {step:,}.")
 
@@ -162,10 +155,7 @@ def resize(request: HttpRequest, run_id: str) -> HttpResponse:
         context = {"run": run, "counts": run.node_counts or [], "now": now, "limit": run.node_limit}
         return show(request, "runs/resize.html", context, fragments={"dialog": "runs/_resize.html"})
     nodes = None if chosen == AUTO else int(chosen) if chosen.isdecimal() and len(chosen) < 10 else -1
-    try:
-        actions.resize_run(actor=person(request), run=run, nodes=nodes)
-    except ValidationError as error:
-        return refusal(request, 422, " ".join(error.messages))
+    actions.resize_run(actor=person(request), run=run, nodes=nodes)
     how_many = "as many nodes as there are" if nodes is None else f"{nodes} node{'' if nodes == 1 else 's'}"
     return answer(request, f"{run.name} is to train on {how_many}.")
 
@@ -202,12 +192,8 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
         attempt = run.live_attempt()
         context = {"run": run, "steps": STEPS, "max_steps": MAX_STEPS, "world": attempt.world_size if attempt else 1}
         return show(request, "runs/trace.html", context, fragments={"dialog": "runs/_trace.html"})
-    try:
-        steps = _whole("steps", request.POST["steps"], f"1 to {MAX_STEPS}")
-        ranks = _ranks(request.POST.get("ranks", ""))
-        asked = actions.trace_run(actor=person(request), run=run, steps=steps, ranks=ranks)
-    except SpecError as error:
-        return refusal(request, 422, "; ".join(map(str, error.errors)))
+    steps, ranks = _whole("steps", request.POST["steps"], f"1 to {MAX_STEPS}"), _ranks(request.POST.get("ranks", ""))
+    asked = actions.trace_run(actor=person(request), run=run, steps=steps, ranks=ranks)
     where = "1 rank" if len(asked.ranks) == 1 else f"{len(asked.ranks)} ranks"
     steps_in_words = in_words(asked.first_step, asked.last_step).capitalize()
     return answer(request, f"{steps_in_words} will be traced on {where}. The traces come to the Files tab.")

@@ -16,14 +16,14 @@ from dashboard.pages.runs.groups import Drawn, Spread, draw_groups, spread_of
 from dashboard.pages.runs.saved import default_query, saved_views
 from dashboard.pages.shared import grid
 from dashboard.pages.shared.chart_runs import ChartRun, chart_runs, charts_context
-from dashboard.pages.shared.frame import fresh_json, is_script, page, person, refusal, show
+from dashboard.pages.shared.frame import fresh_json, is_script, page, person, show
 from dashboard.pages.shared.run_colours import colours_for
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED
 from runs.finding.index import Building
 from runs.finding.language import FilterError
 from runs.models import Run, User
-from runs.presenting.listing import BadQuery, Trials, trials_among, without_trials
+from runs.presenting.listing import Trials, trials_among, without_trials
 from runs.rights.access import Permission, projects_with
 from runs.rights.access.operations import lists
 from runs.values.status import Status
@@ -54,10 +54,7 @@ class Looked:
 def table(request: HttpRequest) -> HttpResponse:
     asked = address.asked_of(request)
     if draw := FRAGMENTS.get(request.GET.get("fragment", "")):
-        try:
-            return draw(request, asked)
-        except (FilterError, BadQuery) as error:
-            return refusal(request, 400, str(error))
+        return draw(request, asked)
     if not request.GET and not is_script(request) and (query := default_query(request)):
         return redirect(f"{reverse('runs')}?{query}")
     chosen, by = address.columns_of(asked), address.groups_of(asked)
@@ -71,8 +68,6 @@ def table(request: HttpRequest) -> HttpResponse:
         _look(request, asked, by, looked)
     except FilterError as error:
         looked.problem = address.problem_of(error, asked["filter"])
-    except BadQuery as error:
-        return refusal(request, 400, str(error))
     context = {**_choices(asked, by), **saved_views(request, asked), **_found(asked, looked), "places": places.values()}
     if asked["charts"]:
         context |= _beside(person(request), address.whole(looked.keys))

@@ -19,9 +19,11 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from runs.actions import Refused, visible_notices
+from runs.finding.language import FilterError
 from runs.models import User
 from runs.presenting import server_state
 from runs.presenting.audit_rows import can_read_audit
+from runs.presenting.listing import BadQuery
 from runs.privacy import compliance
 from runs.rights.access import Forbidden, NotFound, ProofNeeded, admit
 from runs.rights.access.operations import Rule, RuleKind
@@ -82,8 +84,10 @@ def page(**rules: Rule) -> Callable[[View], View]:
             except DataError as error:  # a NUL in an address or a form, which PostgreSQL takes nowhere in a text
                 log.warning("page.not_storable", path=request.path, error=str(error))
                 return refusal(request, 422, "The address or the form holds what the database does not take.")
-            except SpecError as error:  # a spec that fitted when it was written, and fits the cluster no more
-                return refusal(request, 422, f"This cannot run: {error}.")
+            except SpecError as error:  # of a form, or a spec that fitted when it was written, and fits no more
+                return refusal(request, 422, f"This cannot be done: {error}.")
+            except (BadQuery, FilterError) as error:  # an address that asks for what there is not
+                return refusal(request, 400, str(error))
 
         guarded.rules = by_method  # type: ignore[attr-defined]  # for the table of routes
         return guarded
