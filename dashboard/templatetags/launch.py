@@ -38,13 +38,10 @@ def field_markup(control: Control, scripts: Sequence[str]) -> SafeString:
 
 
 def _draw(control: Control, scripts: Sequence[str] = ()) -> SafeString:
-    context = {"control": control, "value": control.value, "options": _options(control), "scripts": scripts}
+    # No template for each choice of a list: there may be hundreds of datasets.
+    options = SafeString("".join(_option(one, is_chosen=one.value == control.value) for one in control.options))
+    context = {"control": control, "value": control.value, "options": options, "scripts": scripts}
     return render_to_string(TEMPLATE, context)
-
-
-def _options(control: Control) -> SafeString:
-    """The choices of a list: there may be hundreds of datasets."""
-    return SafeString("".join(_option(one, is_chosen=one.value == control.value) for one in control.options))
 
 
 def _option(option: Option, *, is_chosen: bool) -> str:

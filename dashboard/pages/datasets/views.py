@@ -21,6 +21,7 @@ from runs.rights import access
 from runs.rights.access.operations import lists, thing
 from trainyard.contract.inspections import ColumnFacts, DatasetFacts
 from trainyard.formats.figures import count, number, size
+from trainyard.formats.words import counted
 from trainyard.grouping import grouped
 
 BADGES = {
@@ -50,10 +51,6 @@ class Line(NamedTuple):
     num_runs: int
 
 
-def _used(line: Line) -> str:
-    return f"{count(line.num_runs)} run{'' if line.num_runs == 1 else 's'}" if line.num_runs else NONE_USED
-
-
 NONE_USED = '<span class="muted">no run</span>'
 NOT_YET = '<span class="muted">not yet</span>'
 KINDS: dict[str, Kind[Line]] = {
@@ -66,7 +63,9 @@ KINDS: dict[str, Kind[Line]] = {
     "rows": Kind("Rows", 80, lambda line: count(line.dataset.facts.get("num_rows")), is_number=True),
     "state": Kind("State", 110, lambda line: drawn.status(badge_of(line.dataset)), sort="state", phone="end"),
     "problem": Kind("Problem", 140, lambda line: drawn.clipped(line.dataset.problem or "–"), phone=""),
-    "used": Kind("Used by", 90, _used, is_number=True, phone=""),
+    "used": Kind(
+        "Used by", 90, lambda line: counted(line.num_runs, "run") if line.num_runs else NONE_USED, "", True, ""
+    ),
     "project": Kind("Project", 120, lambda line: drawn.clipped(line.dataset.project.name), sort="project__name"),
     "checked": Kind("Checked", 100, lambda line: _checked(line.dataset), sort="checked_at"),
 }

@@ -101,7 +101,7 @@ def _tags(seen: Seen, most: int) -> str:
 
 def _progress(seen: Seen) -> str:
     row = seen.row
-    return f'<div class="is-{row.badge.colour}">{drawn.progress(row.step, row.steps, row.run.name)}</div>'
+    return drawn.progress(row.step, row.steps, row.run.name, row.badge.colour)
 
 
 def _throughput(seen: Seen) -> str:

@@ -38,8 +38,8 @@ def titled(badge: Badge, reason: str) -> SafeString:
     return mark_safe(f'<span title="{escape(reason)}">{status(badge)}</span>')
 
 
-def progress(step: int | None, steps: int | None, label: str) -> SafeString:
-    """Return how many of its steps a run has done; without a known end only the step."""
+def progress(step: int | None, steps: int | None, label: str, colour: str = "") -> SafeString:
+    """Return how many of its steps a run has done, in a colour; without a known end only the step."""
     if steps:
         done = step or 0
         shown = (
@@ -48,7 +48,8 @@ def progress(step: int | None, steps: int | None, label: str) -> SafeString:
         )
     else:
         shown = NOTHING if step is None else f"<span>step {numbers.count(step)}</span>"
-    return mark_safe(f'<span class="progress-line">{shown}</span>')
+    line = f'<span class="progress-line">{shown}</span>'
+    return mark_safe(f'<div class="is-{colour}">{line}</div>' if colour else line)
 
 
 def sparkline(path: str, label: str) -> SafeString:

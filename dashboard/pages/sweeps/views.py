@@ -77,8 +77,7 @@ def _rows(keys: Sequence[str]) -> list[tuple[GridRow, SweepLine]]:
 
 
 def _progress(line: SweepLine) -> str:
-    shown = drawn.progress(line.num_ended, line.sweep.trials_total, line.sweep.name)
-    return f'<div class="is-{line.badge.colour}">{shown}</div>'
+    return drawn.progress(line.num_ended, line.sweep.trials_total, line.sweep.name, line.badge.colour)
 
 
 def _best(line: SweepLine) -> str:
