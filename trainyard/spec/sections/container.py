@@ -62,11 +62,6 @@ def _image(value: str) -> str:
     return value
 
 
-def _as_section(value: object) -> object:
-    """A text is the image."""
-    return {"image": value} if isinstance(value, str) else value
-
-
 class ContainerSection(Part):
     """An image by its name, or a file of the code of which one is built."""
 
@@ -118,4 +113,8 @@ def _schema() -> dict[str, Any]:
     return {"anyOf": [whole, {"type": "string"}]}
 
 
-Container = Annotated[ContainerSection, BeforeValidator(_as_section), WithJsonSchema(_schema())]
+Container = Annotated[  # a text is the image
+    ContainerSection,
+    BeforeValidator(lambda given: {"image": given} if isinstance(given, str) else given),
+    WithJsonSchema(_schema()),
+]

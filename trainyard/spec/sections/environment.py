@@ -33,11 +33,6 @@ def file_of(requirement: str) -> str | None:
     return found["file"].strip() if found else None
 
 
-def _as_list(value: object) -> object:
-    """A text is a file in the code."""
-    return ([f"-r {value}"] if value else []) if isinstance(value, str) else value
-
-
 def _requirement(value: str) -> str:
     if has_control(value) or not value.strip():
         raise ValueError(f"must be one package such as numpy>=2, or -r FILE, not {show(value)}")
@@ -68,7 +63,8 @@ Requirement = Annotated[str, Field(max_length=MAX_REQUIREMENT), AfterValidator(_
 Requirements = Annotated[
     list[Requirement],
     Field(max_length=MAX_REQUIREMENTS),
-    BeforeValidator(_as_list),
+    # A text is a file in the code.
+    BeforeValidator(lambda given: ([f"-r {given}"] if given else []) if isinstance(given, str) else given),
     WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
 ]
 PythonVersion = Annotated[

@@ -65,12 +65,9 @@ class NodeRange(Part):
     max: int = Field(ge=1, le=MOST_NODES_OF_A_RANGE)
 
 
-def _shape(value: object) -> str:
-    return RANGE if isinstance(value, dict | NodeRange) else NUMBER
-
-
 Nodes = Annotated[
-    Annotated[int, Field(ge=1, le=MOST_NODES), Tag(NUMBER)] | Annotated[NodeRange, Tag(RANGE)], Discriminator(_shape)
+    Annotated[int, Field(ge=1, le=MOST_NODES), Tag(NUMBER)] | Annotated[NodeRange, Tag(RANGE)],
+    Discriminator(lambda given: RANGE if isinstance(given, dict | NodeRange) else NUMBER),
 ]
 
 

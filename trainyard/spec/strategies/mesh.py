@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from operator import attrgetter
 
 from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.strategies import AXES as TABLE
@@ -129,11 +129,4 @@ def inner_words(degrees: Mapping[str, int], between: str = " x ") -> str:
 
 def inner_degrees(parallel: Parallel) -> dict[str, int]:
     """Return the degrees of ``parallel`` of a spec, but for data."""
-    return {axis.name: _asked(parallel, axis) for axis in INNER}
-
-
-def _asked(parallel: Parallel, axis: Axis) -> int:
-    """Return the degree that a spec asks for."""
-    value: object = reduce(getattr, axis.path.split(".")[1:], parallel)
-    assert isinstance(value, int)
-    return value
+    return {axis.name: attrgetter(axis.path.removeprefix("parallel."))(parallel) for axis in INNER}

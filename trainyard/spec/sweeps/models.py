@@ -2,11 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from trainyard.contract.base import JsonObject
-from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Name, Number, Part, Slug, TimeLimit
+from trainyard.spec.values.fields import Name, Number, Part, Slug, TimeLimit, matching
 
 MAX_TRIALS = 100_000
 MAX_DIMENSIONS = 100
@@ -26,17 +25,6 @@ def _named(value: object) -> object:
     if value is None:
         return {}
     return {"name": value} if isinstance(value, str) else value
-
-
-def _listed(value: object) -> object:
-    """Accept one objective instead of a list of one."""
-    return [value] if isinstance(value, dict) else value
-
-
-def _metric(value: str) -> str:
-    if not value.strip():
-        raise ValueError(f"must be the name of a metric, such as val/loss, not {show(value)}")
-    return value
 
 
 class Dimension(Part):
@@ -65,7 +53,7 @@ class Dimension(Part):
 class Objective(Part):
     """A metric over all ranks of a run, and which number of its curve counts."""
 
-    metric: Annotated[str, Field(max_length=500), AfterValidator(_metric)]
+    metric: Annotated[str, Field(max_length=500), matching(r"(?s).*\S.*", "the name of a metric, such as val/loss")]
     direction: Direction = "minimize"
     of: Reduction = "last"
 
@@ -121,7 +109,9 @@ class SweepSpec(Part):
     base: JsonObject
     space: Annotated[dict[str, Dimension], Field(max_length=MAX_DIMENSIONS)]
     objectives: Annotated[
-        list[Objective], BeforeValidator(_listed), Field(alias="objective", min_length=1, max_length=10)
+        list[Objective],
+        BeforeValidator(lambda given: [given] if isinstance(given, dict) else given),
+        Field(alias="objective", min_length=1, max_length=10),
     ]
     budget: Budget
     sampler: Annotated[Sampler, BeforeValidator(_named)] = Sampler()

@@ -112,11 +112,6 @@ def maps_or_lines(read: Callable[[str], object]) -> BeforeValidator:
     return BeforeValidator(accept)
 
 
-def _plain_number(value: object) -> object:
-    # YAML 1.1 takes 1e-3 (without a dot) for text.
-    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
-
-
 def number_in(text: str) -> float | int | str:
     """Return the number; text that is none stays text, which the spec's rules refuse."""
     for kind in (int, float):
@@ -251,7 +246,9 @@ def checked_priority(value: object) -> int | str:
     raise ValueError(f"must be a whole number from 0 to 100, high, normal or low, not {show(value)}")
 
 
-Number = Annotated[float, BeforeValidator(_plain_number)]
+Number = Annotated[  # YAML 1.1 takes 1e-3 (without a dot) for text
+    float, BeforeValidator(lambda given: float(given) if isinstance(given, str) and _NUMBER.fullmatch(given) else given)
+]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_name)]
 _SLUG_WORDS = "made of letters, digits, - and _"
 Slug = Annotated[str, Field(min_length=1, max_length=60), matching(r"[A-Za-z0-9_-]+", _SLUG_WORDS)]
