@@ -28,7 +28,7 @@ PYTHON = ".py"
 
 
 def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    document, spec, folder = read_spec(arguments)
+    document, spec, folder = read_spec(arguments.file, overrides_of(arguments.overrides))
     run = client.submit(with_code(client, document, spec, folder, screen, is_git=arguments.git))
     if not spec.array.launches_many:
         return _started(client, run, arguments, screen)
@@ -36,12 +36,12 @@ def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int
     return max(_started(client, one, arguments, screen) for one in client.runs(tag=tag, sort="created_at"))
 
 
-def read_spec(arguments: argparse.Namespace) -> tuple[Any, Spec, Path]:
-    """Return the document with its overrides, what it says, and the folder that its ``code`` is relative to. Raises
+def read_spec(file: str, changes: JsonObject) -> tuple[Any, Spec, Path]:
+    """Return the document with its changes, what it says, and the folder that its ``code`` is relative to. Raises
     SpecError here already, so that nothing is packed and sent for a spec that is wrong."""
-    document, folder = _read(arguments.file)
+    document, folder = _read(file)
     if isinstance(document, dict):
-        document = merge(document, overrides_of(arguments.overrides))
+        document = merge(document, changes)
     return document, parse_spec(document), folder
 
 

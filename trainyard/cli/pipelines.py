@@ -23,7 +23,7 @@ from trainyard.contract.statuses import FINAL, Status
 from trainyard.formats.words import counted
 from trainyard.rest.client import Client, quoted
 from trainyard.rest.connection import ApiError, Unreachable
-from trainyard.spec import Problem, Spec, SpecError, parse_spec
+from trainyard.spec import Problem, Spec, SpecError
 from trainyard.spec.document import merge
 from trainyard.spec.problems import problems_of
 from trainyard.spec.values.fields import Part
@@ -74,7 +74,8 @@ class Trained(NamedTuple):
 
 def ci(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     asked = read_pipeline(Path(arguments.file))
-    branch, read = arguments.branch or this_branch(), _read(asked, Path(arguments.file).parent)
+    branch = arguments.branch or this_branch()
+    read = launching.read_spec(str(Path(arguments.file).parent / asked.spec), asked.set)
     before = baseline_values(client, asked, read[1])
     batch = f"{BATCH}{secrets.token_hex(6)}"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # how services cancel a pipeline
@@ -184,13 +185,6 @@ def _train(
 
 def seed_value(asked: Pipeline, seed: int) -> int | str:
     return str(seed) if asked.seed.startswith("task.environment.") else seed  # environment variables are texts
-
-
-def _read(asked: Pipeline, folder: Path) -> tuple[Any, Spec, Path]:
-    """Return the spec with its changes, as ``launching.read_spec`` does. Raises SpecError."""
-    document, _, where = launching.read_spec(argparse.Namespace(file=str(folder / asked.spec), overrides=[]))
-    document = merge(document, dict(asked.set))
-    return document, parse_spec(document), where
 
 
 def _ended(client: Client, run_id: str, deadline: float) -> run_answers.Run:

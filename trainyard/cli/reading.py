@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import get_args
 
-from trainyard.cli.launching import read_spec
+from trainyard.cli.launching import overrides_of, read_spec
 from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure, size
 from trainyard.contract import facts
 from trainyard.contract.answers import runs as run_answers
@@ -89,7 +89,9 @@ def _restarts(restarts: run_answers.Restarts) -> str:
     if not restarts["total"]:
         return ""
     parts = [f"{restarts['total']} by itself, {restarts['used']} of {restarts['max']} count now"]
-    parts += [f"{one['node']} {_left_out(one)} until {one['until']}" for one in restarts["left_out"]]
+    for one in restarts["left_out"]:
+        how = "left out" if one["is_excluded"] else "taken only where there is no other"
+        parts.append(f"{one['node']} {how} until {one['until']}")
     return "; ".join(parts)
 
 
@@ -100,10 +102,6 @@ def _restored(restarts: run_answers.Restarts) -> str:
         return ""
     again = f"{counted(lost, 'step')} trained again" if lost else "no step lost"
     return f"from {source}, step {step:,}; {again}"
-
-
-def _left_out(node: run_answers.LeftOutNode) -> str:
-    return "left out" if node["is_excluded"] else "taken only where there is no other"
 
 
 def _time(time: TimeDocument | None) -> str:
@@ -144,7 +142,7 @@ STEP_PARTS: tuple[facts.StepPart, ...] = get_args(facts.StepPart)
 
 
 def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> None:
-    document, _, _ = read_spec(arguments)
+    document, _, _ = read_spec(arguments.file, overrides_of(arguments.overrides))
     answer = client.call("POST", "plans", Plans, params={"count": arguments.count}, json=document)
     if arguments.json:
         screen.json(answer)

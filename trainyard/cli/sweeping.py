@@ -142,7 +142,7 @@ def follow(client: Client, sweep_id: str, screen: Screen) -> sweep_answers.Sweep
 
 
 def scale(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    document, spec, folder = read_spec(arguments)
+    document, spec, folder = read_spec(arguments.file, overrides_of(arguments.overrides))
     document = with_code(client, document, spec, folder, screen)
     asked = {"spec": document, "ranks": arguments.ranks, "steps": arguments.steps, "weak": arguments.weak}
     sweep = client.call("POST", "sweeps/scaling", sweep_answers.Sweep, json=asked, timeout=SUBMIT_S)

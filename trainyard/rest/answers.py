@@ -10,7 +10,7 @@ from trainyard.contract.answers import people as data_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.facts import EstimateDocument, ProposalDocument
-from trainyard.contract.inspections import ClassFacts, ColumnFacts
+from trainyard.contract.inspections import DatasetFacts
 
 T = TypeVar("T")
 
@@ -100,11 +100,6 @@ class LogPage(TypedDict):
     items: list[LogLine]
     next: str | None
     cursor: str  # where to read on later, also at the end
-
-
-class DatasetFacts(TypedDict):
-    columns: NotRequired[list[ColumnFacts]]
-    classes: NotRequired[list[ClassFacts]]
 
 
 class DatasetWithFacts(data_answers.Dataset):
