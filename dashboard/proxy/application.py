@@ -95,7 +95,7 @@ class AppProxy:
 
     async def _enter(self, scope: Scope, visit: Visit, origin: ProxyOrigin, send: Send) -> None:
         """Take a ticket for a cookie. Raises NotPassedOn."""
-        ticket = parse_qs(_raw(scope)[1].decode("latin1")).get("ticket", [""])
+        ticket = parse_qs(_target(scope).partition("?")[2]).get("ticket", [""])
         secret = ""
         if scope["method"] == "GET" and len(ticket) == 1:
             secret = await _in_thread(app_tickets.redeem, ticket[0], visit.app)
@@ -134,11 +134,11 @@ class AppProxy:
             if value_of(visit.headers, b"origin") != visit.own_origin:
                 raise NotPassedOn(403, "The handshake came from another site's page.")
             entered = await _pass(visit, origin)
-            path, query = _raw(scope)
+            path = _target(scope)
             async with _connection(visit, *entered) as channel:
                 await exchanges.SocketExchange(channel, receive, send).run(
                     port=visit.app.port,
-                    path=(path + (b"?" + query if query else b"")).decode("latin1"),
+                    path=path,
                     headers=towards_app(
                         visit.headers,
                         own_origin=visit.own_origin,
@@ -214,7 +214,6 @@ async def _in_thread(function: Any, *arguments: Any) -> Any:
 
 def _outgoing(scope: Scope, visit: Visit, app_token: str) -> exchanges.Outgoing:
     """Raises NotPassedOn."""
-    path, query = _raw(scope)
     length = value_of(visit.headers, b"content-length")
     is_chunked = any(name == b"transfer-encoding" for name, _ in visit.headers)
     is_number = length.isascii() and length.isdigit() and len(length) < 19
@@ -222,18 +221,18 @@ def _outgoing(scope: Scope, visit: Visit, app_token: str) -> exchanges.Outgoing:
         raise exchanges.TooLarge
     return exchanges.Outgoing(
         method=scope["method"].encode(),
-        target=path + (b"?" + query if query else b""),
+        target=_target(scope).encode("latin1"),
         headers=towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port, app_token=app_token),
         length=None if is_chunked else int(length or 0),
     )
 
 
-def _raw(scope: Scope) -> tuple[bytes, bytes]:
+def _target(scope: Scope) -> str:
     """Return path and query as the browser wrote them. Raises NotPassedOn for what no address is written with."""
     path, query = scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b"")
     if not (ADDRESS.fullmatch(path) and ADDRESS.fullmatch(query)):
         raise NotPassedOn(400, "The address has characters that are not encoded.")
-    return path, query
+    return (path + (b"?" + query if query else b"")).decode("latin1")
 
 
 # The tunnels of this process: one for each pass that is in use.
