@@ -276,7 +276,7 @@ def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) 
     if unfinished:
         screen.say(f"Left out: {counted(unfinished, 'trial')} that had not ended.")
     study = renamed(study, names_of(arguments.map))
-    base, spec, folder = read_spec(arguments)
+    base, spec, folder = read_spec(arguments.file, overrides_of(arguments.overrides))
     metrics, name = arguments.metric or [], arguments.name or ""
     document, remarks = warm_start(
         study, base, metrics=metrics, trials=arguments.trials, name=name, sampler=arguments.sampler
