@@ -5,36 +5,32 @@ not get it. Answers that hold a secret (marked ``Cache-Control: no-store``) are 
 """
 
 import contextlib
+import fcntl
 import functools
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
-import structlog
+from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from redis.exceptions import RedisError
 
 from runs.api.auth import who
 from runs.api.problems import problem, too_large
 from runs.models import IdempotencyKey, User
 from runs.people.identity import second_factor
 from runs.rights.access import digest_of_rights
-from runs.serving.transport import redis
-from trainyard.contract.seals import PREFIX
-
-log = structlog.get_logger(__name__)
+from runs.serving.session_locks import KEEPALIVE
 
 KEPT_FOR = timedelta(days=1)
-# A request that is being answered has a lease in Valkey, which its process renews from another thread. Without it the
-# process has died, and the same request may be answered by another one, of whichever web server.
-LEASE_S = 15.0
-RENEW_EVERY_S = 3.0
-LEASE = f"{PREFIX}:control:answering"
+LOCKED = "by a process that holds its lock"  # the answer of a row until there is one
+UNLOCKED_FOR = timedelta(minutes=1)  # so long the version before, which knew no locks, may still be at a request
 
 
 def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -48,61 +44,89 @@ def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
             return handler(request, *args, **kwargs)
         if len(key) > 200 or "\0" in key:
             return problem(422, "An Idempotency-Key has at most 200 characters.")
-        try:
-            claimed = _claim(request, user, key)
-        except RequestDataTooBig as error:  # this far out nobody else makes it a problem document
-            return too_large(request, error)
-        if isinstance(claimed, HttpResponse):
-            return claimed
-        with _leased(claimed):
+        with _alone(user, key) as is_alone:
+            if not is_alone:
+                return _in_progress()
+            try:
+                claimed = _claim(request, user, key)
+            except RequestDataTooBig as error:  # this far out nobody else makes it a problem document
+                return too_large(request, error)
+            if isinstance(claimed, HttpResponse):
+                return claimed
             return _keep(request, user, claimed, handler(request, *args, **kwargs))
 
     return answer
 
 
+# Lock of whoever answers a request. It ends with the process, and a process that stands still keeps it: PostgreSQL
+# gives it up once what the process had sent is committed or undone; with SQLite it is a byte of a file, which the
+# system gives up. So nothing of a first try comes any more once another one has its lock.
+
+_answering: set[int] = set()  # a lock of the file is the whole process's: this one is a thread's
+_taking = threading.Lock()
+
+
 @contextlib.contextmanager
-def _leased(row: IdempotencyKey) -> Iterator[None]:
-    over = threading.Event()
-    threading.Thread(target=_renew, args=(row.pk, over), name="idempotency", daemon=True).start()
+def _alone(user: User, key: str) -> Iterator[bool]:
+    """Yield whether nobody else answers a request with this key, and keep it so."""
+    number = number_of(user, key)
+    is_alone = _take(number)
     try:
-        yield
+        yield is_alone
     finally:
-        over.set()
+        if is_alone:
+            _let_go(number)
 
 
-def _renew(pk: int, over: threading.Event) -> None:
-    while not over.is_set():
-        with contextlib.suppress(RedisError, OSError):  # whoever asks for the lease meanwhile is not answered either
-            redis().set(f"{LEASE}:{pk}", 1, px=int(1000 * LEASE_S))
-        over.wait(RENEW_EVERY_S)
+def number_of(user: User, key: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{user.pk} {key}".encode()).digest()[:8], "big") >> 2
 
 
-def _is_abandoned(row: IdempotencyKey) -> bool:
-    """Return whether the process that answered the request has died. Unknown, and so no, while Valkey is away."""
-    if timezone.now() - row.created_at < timedelta(seconds=LEASE_S):
-        return False
-    try:
-        return not redis().exists(f"{LEASE}:{row.pk}")
-    except (RedisError, OSError) as error:
-        log.warning("idempotency.unknown", key=row.pk, error=str(error))
-        return False
+def _take(number: int) -> bool:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT pg_try_advisory_lock(%s), {KEEPALIVE}", [number])
+            return bool(cursor.fetchone()[0])
+    with _taking:
+        if number in _answering:
+            return False
+        try:
+            fcntl.lockf(_file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+        except (BlockingIOError, PermissionError):  # systems differ in which
+            return False
+        _answering.add(number)
+        return True
+
+
+def _let_go(number: int) -> None:
+    if connection.vendor == "postgresql":
+        with contextlib.suppress(DatabaseError), connection.cursor() as cursor:  # one that broke has given it up
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
+        return
+    with _taking:
+        fcntl.lockf(_file(), fcntl.LOCK_UN, 1, number)
+        _answering.remove(number)
+
+
+@functools.cache
+def _file() -> int:
+    return os.open(settings.HOME / "answering.lock", os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpResponse:
-    """Return the row that this request may answer, or the answer that there already is."""
+    """Return the row that this request may answer, or the answer that there already is. The caller has the lock."""
     digest = _digest(request, user)
-    IdempotencyKey.objects.filter(user=user, created_at__lt=timezone.now() - KEPT_FOR).delete()
-    before = IdempotencyKey.objects.filter(user=user, key=key, status_code=0).first()
-    if before is not None and _is_abandoned(before):
-        IdempotencyKey.objects.filter(pk=before.pk, status_code=0).delete()
+    now = timezone.now()
+    is_abandoned = Q(key=key, status_code=0) & (Q(answer=LOCKED) | Q(created_at__lt=now - UNLOCKED_FOR))
+    IdempotencyKey.objects.filter(Q(created_at__lt=now - KEPT_FOR) | is_abandoned, user=user).delete()
+    values = {"path": request.path[:300], "body_digest": digest, "answer": LOCKED}
     try:
         with transaction.atomic():
-            return IdempotencyKey.objects.create(user=user, key=key, path=request.path[:300], body_digest=digest)
+            return IdempotencyKey.objects.create(user=user, key=key, **values)
     except IntegrityError:
         row = IdempotencyKey.objects.filter(user=user, key=key).first()
     if row is None or row.status_code == 0:
-        words = "The first request with this Idempotency-Key is still being answered."
-        return problem(409, words, code="in-progress", wait_s=2)
+        return _in_progress()
     if row.body_digest != digest:
         return problem(
             422, "This Idempotency-Key was used for another request, or with other rights.", code="key-reused"
@@ -111,6 +135,11 @@ def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpR
     response = HttpResponse(row.answer, status=row.status_code, content_type=kind)
     response["Idempotency-Replayed"] = "true"
     return response
+
+
+def _in_progress() -> HttpResponse:
+    words = "The first request with this Idempotency-Key is still being answered."
+    return problem(409, words, code="in-progress", wait_s=2)
 
 
 def _digest(request: HttpRequest, user: User) -> str:
@@ -124,7 +153,6 @@ def _keep(request: HttpRequest, user: User, row: IdempotencyKey, response: HttpR
     if response.streaming or not is_final or "no-store" in response.get("Cache-Control", ""):
         row.delete()
     else:
-        # Another process may have taken the row for abandoned, if this one stood still for long.
         IdempotencyKey.objects.filter(pk=row.pk).update(
             status_code=response.status_code,
             answer=response.content.decode(),

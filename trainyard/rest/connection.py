@@ -17,7 +17,7 @@ from trainyard.spec.problems import Problem
 
 RETRY_AFTER_S = (0.2, 0.8)
 LONGEST_WAIT_S = 10.0
-PATIENCE_S = 20.0  # with a first try that goes on: longer than the server believes that its process lives
+PATIENCE_S = 20.0  # with a first try that goes on: longer than the server needs to see that its machine is gone
 LONG_ANSWER_S = 600.0
 QueryValue = str | int | float | bool | Sequence[str] | None
 
@@ -142,7 +142,7 @@ class Connection:
             try:
                 response = self._http.request(method, path, **request)
                 asked = response.headers.get("Retry-After", "") if response.status_code in (409, 429) else ""
-                # What we sent first goes on, or its process died: the server knows which after a while.
+                # What we sent first goes on, or its machine is gone: the server knows which after a while.
                 is_going_on = response.status_code == 409 and asked and time.monotonic() < patient_until
                 waits = list(RETRY_AFTER_S) if is_going_on else waits
                 if not is_going_on and (response.status_code not in (429, 502, 503, 504) or wait_s is None):
