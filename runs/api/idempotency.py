@@ -9,14 +9,13 @@ import fcntl
 import functools
 import hashlib
 import os
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import DatabaseError, connection
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -29,8 +28,6 @@ from runs.rights.access import digest_of_rights
 from runs.serving.session_locks import KEEPALIVE
 
 KEPT_FOR = timedelta(days=1)
-LOCKED = "by a process that holds its lock"  # the answer of a row until there is one
-UNLOCKED_FOR = timedelta(minutes=1)  # so long the version before, which knew no locks, may still be at a request
 
 
 def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -46,7 +43,8 @@ def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
             return problem(422, "An Idempotency-Key has at most 200 characters.")
         with _alone(user, key) as is_alone:
             if not is_alone:
-                return _in_progress()
+                words = "The first request with this Idempotency-Key is still being answered."
+                return problem(409, words, code="in-progress", wait_s=2)
             try:
                 claimed = _claim(request, user, key)
             except RequestDataTooBig as error:  # this far out nobody else makes it a problem document
@@ -62,14 +60,13 @@ def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 # gives it up once what the process had sent is committed or undone; with SQLite it is a byte of a file, which the
 # system gives up. So nothing of a first try comes any more once another one has its lock.
 
-_answering: set[int] = set()  # a lock of the file is the whole process's: this one is a thread's
-_taking = threading.Lock()
+_answering: dict[int, object] = {}  # a lock of the file is the whole process's: this one is a request's
 
 
 @contextlib.contextmanager
 def _alone(user: User, key: str) -> Iterator[bool]:
     """Yield whether nobody else answers a request with this key, and keep it so."""
-    number = number_of(user, key)
+    number = int.from_bytes(hashlib.sha256(f"{user.pk} {key}".encode()).digest()[:8], "big") >> 2
     is_alone = _take(number)
     try:
         yield is_alone
@@ -78,24 +75,20 @@ def _alone(user: User, key: str) -> Iterator[bool]:
             _let_go(number)
 
 
-def number_of(user: User, key: str) -> int:
-    return int.from_bytes(hashlib.sha256(f"{user.pk} {key}".encode()).digest()[:8], "big") >> 2
-
-
 def _take(number: int) -> bool:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT pg_try_advisory_lock(%s), {KEEPALIVE}", [number])
             return bool(cursor.fetchone()[0])
-    with _taking:
-        if number in _answering:
-            return False
-        try:
-            fcntl.lockf(_file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
-        except (BlockingIOError, PermissionError):  # systems differ in which
-            return False
-        _answering.add(number)
-        return True
+    ours = object()
+    if _answering.setdefault(number, ours) is not ours:
+        return False
+    try:
+        fcntl.lockf(_file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+    except (BlockingIOError, PermissionError):  # systems differ in which
+        del _answering[number]
+        return False
+    return True
 
 
 def _let_go(number: int) -> None:
@@ -103,9 +96,8 @@ def _let_go(number: int) -> None:
         with contextlib.suppress(DatabaseError), connection.cursor() as cursor:  # one that broke has given it up
             cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
         return
-    with _taking:
-        fcntl.lockf(_file(), fcntl.LOCK_UN, 1, number)
-        _answering.remove(number)
+    fcntl.lockf(_file(), fcntl.LOCK_UN, 1, number)
+    del _answering[number]
 
 
 @functools.cache
@@ -116,17 +108,12 @@ def _file() -> int:
 def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpResponse:
     """Return the row that this request may answer, or the answer that there already is. The caller has the lock."""
     digest = _digest(request, user)
-    now = timezone.now()
-    is_abandoned = Q(key=key, status_code=0) & (Q(answer=LOCKED) | Q(created_at__lt=now - UNLOCKED_FOR))
-    IdempotencyKey.objects.filter(Q(created_at__lt=now - KEPT_FOR) | is_abandoned, user=user).delete()
-    values = {"path": request.path[:300], "body_digest": digest, "answer": LOCKED}
-    try:
-        with transaction.atomic():
-            return IdempotencyKey.objects.create(user=user, key=key, **values)
-    except IntegrityError:
-        row = IdempotencyKey.objects.filter(user=user, key=key).first()
-    if row is None or row.status_code == 0:
-        return _in_progress()
+    is_abandoned = Q(key=key, status_code=0)  # who answered it is gone, since the lock is ours
+    is_old = Q(created_at__lt=timezone.now() - KEPT_FOR)
+    IdempotencyKey.objects.filter(is_old | is_abandoned, user=user).delete()
+    row = IdempotencyKey.objects.filter(user=user, key=key).first()
+    if row is None:
+        return IdempotencyKey.objects.create(user=user, key=key, path=request.path[:300], body_digest=digest)
     if row.body_digest != digest:
         return problem(
             422, "This Idempotency-Key was used for another request, or with other rights.", code="key-reused"
@@ -135,11 +122,6 @@ def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpR
     response = HttpResponse(row.answer, status=row.status_code, content_type=kind)
     response["Idempotency-Replayed"] = "true"
     return response
-
-
-def _in_progress() -> HttpResponse:
-    words = "The first request with this Idempotency-Key is still being answered."
-    return problem(409, words, code="in-progress", wait_s=2)
 
 
 def _digest(request: HttpRequest, user: User) -> str:

@@ -17,7 +17,6 @@ from django.db import connections
 from django.utils import timezone
 
 from runs import actions
-from runs.api import idempotency
 from runs.models import IdempotencyKey, Project
 from tests.runs.api.conftest import Api
 from tests.servers import Valkey
@@ -37,11 +36,11 @@ def root(as_: Callable[[str], Api], cast: Any) -> Api:
     return as_("owner")
 
 
-def leave_unanswered(root: Api, answer: str = idempotency.LOCKED) -> None:
+def leave_unanswered(root: Api) -> None:
     """Leave behind what a web process that was killed leaves: the row, without its lock."""
     assert ask(root).status_code == 201
     Project.objects.filter(name="vision").delete()
-    IdempotencyKey.objects.update(status_code=0, answer=answer)
+    IdempotencyKey.objects.update(status_code=0, answer="")
 
 
 def is_refused(root: Api) -> bool:
@@ -65,29 +64,23 @@ def test_valkey_is_not_needed(root: Api, valkey: Valkey) -> None:
         valkey.start()
 
 
-def test_the_version_before_which_had_no_locks_is_left_a_minute(root: Api) -> None:
-    leave_unanswered(root, answer="")
-    assert is_refused(root) and not Project.objects.filter(name="vision").exists()
-    IdempotencyKey.objects.update(created_at=timezone.now() - timedelta(seconds=61))
-    assert ask(root).status_code == 201
-
-
 HOLD = """
 import sys
 from dashboard.up.database import set_up_django
 set_up_django()
 from runs.api import idempotency
-print(idempotency._take(int(sys.argv[1])), flush=True)
-sys.stdin.read()
+from runs.models import User
+with idempotency._alone(User(pk=int(sys.argv[1])), "one") as is_alone:
+    print(is_alone, flush=True)
+    sys.stdin.read()
 """
 
 
 @pytest.mark.skipif("postgresql" in connections["default"].vendor, reason="tests/whole/test_cut_off.py has PostgreSQL")
 def test_a_lock_of_another_process_lasts_until_it_is_killed_also_while_it_stands_still(root: Api, cast: Any) -> None:
-    number = idempotency.number_of(cast.owner, "one")
     environment = {**os.environ, "TRAINYARD_HOME": str(settings.HOME)}
     with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(number)], cwd=ROOT, env=environment, stdin=subprocess.PIPE, text=True,
+        [sys.executable, "-c", HOLD, str(cast.owner.pk)], cwd=ROOT, env=environment, stdin=subprocess.PIPE, text=True,
         stdout=subprocess.PIPE,
     ) as other:  # fmt: skip
         try:
