@@ -28,14 +28,16 @@ app.autodiscover_tasks()
 @signals.celeryd_init.connect
 def guard(conf: Any, **_: Any) -> None:
     """Let the worker have nothing but hints that the server itself sealed. What is dropped, `/health` counts. Stop when
-    the parent under `up` is gone."""
+    the parent under `up` is gone. Begin once no control with another Valkey has the database."""
     from runs import tasks  # Django is ready by now
     from runs.engines import control_hints
     from runs.presenting.server_state import count_dropped
+    from runs.serving.session_locks import keep_other_valkeys_away
 
     gate = MessageGate(tasks.TASKS, control_hints.is_ours, count_dropped)
     conf.broker_transport_options = {**conf.broker_transport_options, "gate": gate}
     lifeline.watch()
+    keep_other_valkeys_away()
 
 
 @signals.worker_shutdown.connect
