@@ -20,7 +20,7 @@ OPTIONS: dict[str, Any] = {
     "ws_max_size": 65536,
     "ws_ping_interval": 20,
     "lifespan": "off",
-    "timeout_graceful_shutdown": 2,
+    "timeout_graceful_shutdown": 10,  # seconds; `up` gives less, units and manifests more
     "log_level": "warning",
     "access_log": False,
     "server_header": False,
@@ -52,6 +52,12 @@ class Server(uvicorn.Server):
             apps.load()
             self.servers.append(await self.listen(self._apps, apps))
         self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        from runs.api.streaming import stopping  # Django is ready by now
+
+        stopping.set()
+        await super().shutdown(sockets)
 
     async def listen(self, listener: socket.socket, config: uvicorn.Config) -> asyncio.base_events.Server:
         listener.listen(config.backlog)  # of `serve` from now on, when it answers; of `up` again

@@ -12,7 +12,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
-from runs.api.streaming import LastingRight, RightLost
+from runs.api.streaming import LastingRight, RightLost, stopping
 from runs.api.training.history import EventOut
 from runs.models import Event, User
 from runs.rights.access import Permission, visible_runs
@@ -104,7 +104,7 @@ class Follower:
         try:
             yield f"retry: {int(EVERY_S * 4000)}\nid: {self._since}\n\n"  # whoever loses the connection misses nothing
             sent_at = time.monotonic()
-            while True:
+            while not stopping.is_set():
                 text = await sync_to_async(self.read, thread_sensitive=False)()
                 if text or time.monotonic() - sent_at > PING_EVERY_S:
                     yield text or ": \n\n"

@@ -1,6 +1,7 @@
 """Long answers, sent while they are read. Under ASGI Django would first put an ordinary iterator into memory whole."""
 
 import re
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from itertools import islice
@@ -23,6 +24,8 @@ from runs.rights.access import Forbidden, as_of_now
 log = structlog.get_logger(__name__)
 
 EVERY_S = 4.0  # whoever loses the right gets nothing more within five seconds
+
+stopping = threading.Event()  # this process: answers that have no end are to end, and clients ask another one
 
 T = TypeVar("T")
 Part = TypeVar("Part", str, bytes)

@@ -23,7 +23,7 @@ from tests.servers import PostgreSQL, Valkey, free_port, short_folder
 from tests.up_process import ROOT, wait_until
 from tests.whole.test_upgrade import TOKEN, is_live
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
@@ -121,6 +121,25 @@ def test_the_other_web_does_it_once_the_first_one_can_store_nothing_more(
     assert webs.projects().count(number.name) == 1
     webs.begin(webs.ports[0])
     assert webs.post(0, number.name).headers["Idempotency-Replayed"] == "true"
+
+
+def test_a_web_that_stops_answers_what_it_was_asked_for_and_ends_its_event_streams(
+    webs: TwoWebs, threads: ThreadPoolExecutor
+) -> None:
+    headers, url = {"Authorization": f"Bearer {webs.token}"}, f"http://127.0.0.1:{webs.ports[0]}/api/v1/events"
+    process = webs.processes[webs.ports[0]]
+    with httpx.stream("GET", url, headers=headers, timeout=60) as events, webs.held() as connection:
+        parts = events.iter_text()
+        assert next(parts).startswith("retry: ")
+        first = threads.submit(webs.post, 0, "drained")
+        wait_until(lambda: is_waiting(connection) or first.done(), "the request is in the database")
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        list(parts)  # raises where the stream is cut off
+        wait_until(lambda: time.monotonic() - began > 3, "it takes longer than a web once went on")
+    assert first.result(timeout=60).status_code == 201
+    process.wait(timeout=60)
+    webs.begin(webs.ports[0])
 
 
 def test_a_web_that_stands_still_is_not_taken_for_dead(webs: TwoWebs, threads: ThreadPoolExecutor) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.http.serving import OPTIONS
 from tests.up_process import ROOT
 
 UNITS = sorted((ROOT / "docs" / "deploy").glob("*.service"))
@@ -39,3 +40,13 @@ def test_each_process_has_a_unit_that_starts_it() -> None:
     starts = {line for unit in UNITS for line in unit.read_text().splitlines() if line.startswith("ExecStart=")}
     words = ("web", "control", "ingest --shard %i")
     assert starts == {f"ExecStart=/opt/trainyard/bin/trainyard serve {one}" for one in words}
+
+
+def test_a_web_is_killed_only_long_after_it_has_stopped_to_answer() -> None:
+    compose = (ROOT / "docs" / "deploy" / "compose.yaml").read_text()
+    limits = re.findall(r"stop_grace_period: (\d+)s", compose)
+    limits += [
+        limit for unit in UNITS for limit in re.findall(r"^TimeoutStopSec=(\d+)$", unit.read_text(), re.MULTILINE)
+    ]
+    assert len(limits) == 1 + len(UNITS)
+    assert min(map(int, limits)) >= 2 * OPTIONS["timeout_graceful_shutdown"]
