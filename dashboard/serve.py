@@ -4,6 +4,7 @@ machine."""
 
 import argparse
 import os
+import runpy
 import sys
 
 from dashboard.home import home_path, serves_tls
@@ -38,13 +39,22 @@ def main(arguments: list[str] | None = None) -> int:
     except (CannotStart, valkey.NoValkey) as error:
         print(error, file=sys.stderr)
         return 1
-    given = os.environ | {name: value for name, value in program.environment.items() if value is not None}
-    os.execve(program.command[0], program.command, given)
+    from django.db import connections
+
+    connections.close_all()
+    # In this process: another one would import all of it again, which takes two seconds of a core.
+    os.environ.update({name: value for name, value in program.environment.items() if value is not None})
+    sys.argv = program.command[2:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    return 0
 
 
 def migrate() -> int:
     """Bring the databases up to date; the first time, make the first person, who `trainyard sign-in-link` lets in."""
+    from dashboard.frontend.storage import collect
+
     num_applied = database.open_database()
+    collect()  # so that the first web of a new version need not
     print(f"{num_applied} migrations were applied. {database.owner()} may sign in: see `trainyard sign-in-link`.")
     return 0
 
