@@ -29,6 +29,7 @@ app.autodiscover_tasks()
 def guard(conf: Any, **_: Any) -> None:
     """Let the worker have nothing but hints that the server itself sealed. What is dropped, `/health` counts. Stop when
     the parent under `up` is gone. Begin once no control with another Valkey has the database."""
+    from dashboard.databases import share_connections
     from runs import tasks  # Django is ready by now
     from runs.engines import control_hints
     from runs.presenting.server_state import count_dropped
@@ -37,6 +38,7 @@ def guard(conf: Any, **_: Any) -> None:
     gate = MessageGate(tasks.TASKS, control_hints.is_ours, count_dropped)
     conf.broker_transport_options = {**conf.broker_transport_options, "gate": gate}
     lifeline.watch()
+    share_connections()
     keep_other_valkeys_away()
 
 

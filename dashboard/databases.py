@@ -7,13 +7,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.conf import settings
+from django.db import connections
 from django.db.models import Model
+from django.db.utils import ConnectionHandler
 
 T = TypeVar("T", int, float)
 Database = dict[str, Any]
 MAX_SHARDS = 64
-# Of a process of the server, as psycopg_pool names them, in seconds but for sizes. Who finds PostgreSQL away waits for
-# `timeout`.
+# As psycopg_pool names them, in seconds but for sizes. Who finds PostgreSQL away waits for `timeout`.
 POOL = {"min_size": 0, "max_size": 40, "max_idle": 60, "timeout": 5, "reconnect_timeout": 2}
 
 
@@ -85,8 +86,7 @@ def sqlite(path: Path, *, is_synced: bool = False) -> Database:
 def postgresql(url: str) -> Database:
     """PostgreSQL from ``postgresql://user:password@host:port/name?option=value``.
 
-    A process of the server keeps its connections for all of its threads: every request under ASGI has a thread of its
-    own. Other programs connect as they need it, and say at once why they cannot.
+    Each thread connects as it needs it, unless the process shares its connections.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("postgresql", "postgres"):
@@ -99,13 +99,16 @@ def postgresql(url: str) -> Database:
         "HOST": unquote(parts.hostname or ""),
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 0,
-        "CONN_HEALTH_CHECKS": True,  # PostgreSQL may have been started again since
-        "OPTIONS": {
-            "connect_timeout": 3,
-            "pool": POOL if os.environ.get("DATABASE_POOL") else None,
-            **dict(parse_qsl(parts.query)),
-        },
+        "CONN_HEALTH_CHECKS": True,  # of shared ones: PostgreSQL may have been started again since
+        "OPTIONS": {"connect_timeout": 3, **dict(parse_qsl(parts.query))},
     }
+
+
+def share_connections(handler: ConnectionHandler = connections) -> None:
+    """Keep connections to PostgreSQL for all threads of this process: under ASGI each request has one of its own."""
+    for database in handler.settings.values():
+        if "postgresql" in database["ENGINE"]:
+            database["OPTIONS"]["pool"] = POOL
 
 
 class MetricsRouter:

@@ -22,9 +22,7 @@ END = b"\r\n"
 HOLE = re.compile(rb"\0+")
 MOST_DIGITS = 20
 PYTHON = [sys.executable, "-m"]
-SITE: dict[str, str | None] = {
-    "DJANGO_SETTINGS_MODULE": "dashboard.settings", "PYTHONUNBUFFERED": "1", "DATABASE_POOL": "yes",
-}  # fmt: skip
+SITE: dict[str, str | None] = {"DJANGO_SETTINGS_MODULE": "dashboard.settings", "PYTHONUNBUFFERED": "1"}
 # A node is handed nothing of the server's. With Django's settings named, Celery would start Django there, too.
 NODE: dict[str, str | None] = {
     "PYTHONUNBUFFERED": "1",

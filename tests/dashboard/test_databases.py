@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError, connections
 from django.db.utils import ConnectionHandler
 
-from dashboard.databases import DAYS, choose, num_shards, number, postgresql
+from dashboard.databases import DAYS, choose, num_shards, number, postgresql, share_connections
 from runs.serving.database_away import is_away
 from tests.servers import short_folder, start_postgresql
 
@@ -34,16 +34,14 @@ def test_a_url_is_one_postgresql_for_both() -> None:
 
 
 @pytest.mark.postgres
-def test_threads_of_a_server_share_connections_and_a_lost_one_is_replaced(
-    django_db_blocker: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DATABASE_POOL", "yes")
+def test_threads_share_connections_and_a_lost_one_is_replaced(django_db_blocker: Any) -> None:
     with short_folder("ty-pool-") as folder, django_db_blocker.unblock():
         server = start_postgresql(folder)
         if server is None:
             pytest.skip("PostgreSQL's server programs are not on this machine")
         others = choose("", folder)[0]
         shared = ConnectionHandler({"default": others["default"], "pooled": postgresql(server.url)})
+        share_connections(shared)
 
         def backend() -> int:
             connection = shared["pooled"]
