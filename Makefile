@@ -67,7 +67,8 @@ images: ## build the images of server and node from Debian's packages, and run t
 	@$(BIN)/python -m pytest -s tests/whole/test_images.py $(ARGS)
 
 ray: ## run on a Ray that the tests start, with several machines; installs Ray itself
-	@$(PYTHON) -m dashboard.setup --for ray
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(PYTHON) -m tests.contributing ray
 	@$(BIN)/python -m pytest -s tests/whole/test_ray.py $(ARGS)
 
 kubernetes: ## run in pods that are processes of this machine, beside a stand-in for Kubernetes' API server (root)
@@ -128,9 +129,9 @@ check: ## format, lint, types, migrations, import rules, Django's own checks
 	$(BIN)/python manage.py makemigrations --check --dry-run; \
 	$(BIN)/lint-imports; \
 	$(BIN)/python manage.py check --fail-level WARNING; \
-	$(BIN)/python -m dashboard.setup.javascript biome check --error-on-warnings static; \
-	$(BIN)/python -m dashboard.setup.javascript tsc; \
-	$(BIN)/python -m dashboard.setup.javascript tsc -p tsconfig.all.json); \
+	$(BIN)/python -m tests.javascript biome check --error-on-warnings static; \
+	$(BIN)/python -m tests.javascript tsc; \
+	$(BIN)/python -m tests.javascript tsc -p tsconfig.all.json); \
 	others=$$?; wait $$types && exit $$others
 
 bench: ## measure against other trackers and against limits, into benchmarks/RESULTS.md (ARGS="name" for one)
@@ -139,7 +140,7 @@ bench: ## measure against other trackers and against limits, into benchmarks/RES
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs: ## draw the documentation as files for any web server, into build/docs
-	@$(PYTHON) -m dashboard.setup --for docs
+	@$(PYTHON) -m tests.contributing docs
 	@.venv-docs/bin/python -m sphinx -q -b html -W --keep-going -d build/docs-read docs build/docs
 	@echo build/docs/index.html
 
@@ -150,7 +151,7 @@ release: ## build the source distribution and the wheel of this version into dis
 	@ls -l dist
 
 lock: ## resolve pyproject.toml and package.json anew into the locks
-	@$(SETUP) --for lock
+	@$(PYTHON) -m tests.contributing lock
 
 clean: ## remove what set-up made; .trainyard/ with your runs stays
 	rm -rf .venv .venv-docs .venv-peers node_modules staticfiles build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache test-results

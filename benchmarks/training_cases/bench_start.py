@@ -41,7 +41,7 @@ def warm_start(stack: Stack) -> float:
 
 
 def cold_torchrun(folder: Path, spec: SpecDocument) -> float:
-    """Return the same for `torchrun --nproc-per-node 2 -m workers.training`, without anything warm."""
+    """Return the same for `torchrun --nproc-per-node 2 -m benchmarks.cold_start`, without anything warm."""
     path = folder / "spec.json"
     path.write_text(json.dumps(spec))
     spool = folder / "spool"
@@ -54,7 +54,7 @@ def cold_torchrun(folder: Path, spec: SpecDocument) -> float:
     asked_at = time.time()
     subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port()),
-         "-m", "workers.training", str(path)],
+         "-m", "benchmarks.cold_start", str(path)],
         env=environment, check=True, capture_output=True, timeout=120,
     )  # fmt: skip
     return min(first_loss_times(spool)) - asked_at

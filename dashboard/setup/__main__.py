@@ -1,5 +1,4 @@
-"""`python3 -m dashboard.setup [--for KIND] [-- COMMAND ...]`: set up for run, check, tests, docs, ray or lock, then
-become the command."""
+"""`python3 -m dashboard.setup [--for KIND] [-- COMMAND ...]`: set up for run, check or tests; become the command."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from . import node, packages
@@ -25,9 +25,17 @@ def main(arguments: list[str]) -> int:
     own, command = split_at_dashes(arguments)
     kind = parse(own)
     started_at = time.monotonic()
+    if (code := attempt(lambda: set_up(kind))) == 0 and command:
+        become(command, time.monotonic() - started_at)
+    return code
+
+
+def attempt(work: Callable[[], object]) -> int:
+    """Do the work on a Python that we support, and return the exit status; what stopped it is printed."""
     try:
         continue_on_supported_python()
-        set_up(kind)
+        work()
+        return 0
     except SetupError as error:
         stop_children()
         if error.output.strip():
@@ -38,9 +46,6 @@ def main(arguments: list[str]) -> int:
         stop_children()
         print("Set-up stopped.", file=sys.stderr)
         return 130
-    if command:
-        become(command, time.monotonic() - started_at)
-    return 0
 
 
 def split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -53,7 +58,7 @@ def split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def parse(arguments: list[str]) -> str:
     parser = argparse.ArgumentParser(prog="python3 -m dashboard.setup", description="Make this machine ready.")
-    parser.add_argument("--for", dest="kind", choices=[*KINDS, "docs", "ray", "lock"], default="run")
+    parser.add_argument("--for", dest="kind", choices=KINDS, default="run")
     return str(parser.parse_args(arguments).kind)
 
 
@@ -61,26 +66,14 @@ def set_up(kind: str) -> None:
     # Two terminals may say `make` at once: the second waits here and then finds all done.
     with (ROOT / "dashboard" / "setup" / "__init__.py").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if kind == "lock":
-            make_locks()
-        elif kind == "docs":
-            packages.ensure_docs()  # it needs nothing of `.venv`
-        elif kind == "ray":
-            set_up_kind("tests")
-            packages.ensure_ray()
-        else:
-            set_up_kind(kind)
-
-
-def set_up_kind(kind: str) -> None:
-    wanted = digest()
-    if is_done(kind, wanted):
-        return
-    started_at = time.monotonic()
-    say("Setting up Trainyard (once; later starts skip this)")
-    install(kind)
-    write_stamp(kind, wanted)
-    say(f"Set up in {time.monotonic() - started_at:.1f} s")
+        wanted = digest()
+        if is_done(kind, wanted):
+            return
+        started_at = time.monotonic()
+        say("Setting up Trainyard (once; later starts skip this)")
+        install(kind)
+        write_stamp(kind, wanted)
+        say(f"Set up in {time.monotonic() - started_at:.1f} s")
 
 
 def digest() -> str:
@@ -127,12 +120,6 @@ def install(kind: str) -> None:
         from tests import machine  # the tests' own, of a checkout
 
         machine.ensure_test_programs()
-
-
-def make_locks() -> None:
-    make_venv()
-    packages.make_locks(packages.Installer())
-    node.make_lock()
 
 
 def become(command: list[str], seconds: float) -> None:

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,14 +93,3 @@ def settings_of_machine(files: Sequence[str] = GLOBAL_SETTINGS) -> dict[str, str
     if found:
         changes["NPM_CONFIG_GLOBALCONFIG"] = found
     return changes
-
-
-def make_lock() -> None:
-    with step("package-lock.json"), tempfile.TemporaryDirectory() as folder:
-        # Elsewhere, because npm reads what is installed here and then leaves the integrity out.
-        for name in ("package.json", ".npmrc"):
-            shutil.copy(ROOT / name, folder)
-        npm, changes = find_npm()
-        words = [*npm, "install", "--package-lock-only", "--ignore-scripts"]
-        run(words, "npm could not resolve package.json.", changes, cwd=Path(folder))
-        shutil.copy(Path(folder) / "package-lock.json", ROOT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,10 +11,8 @@ from .python import pip_command
 from .steps import ROOT, VENV, VENV_PYTHON, SetupError, run, step
 
 TORCH = "torch==2.13.0"
-EXTRAS = ("server", "node", "data")
 LOCKS = ROOT / "requirements"
 PINNED = ("--no-deps", "--require-hashes", "-r")  # with a lock behind it
-DOCS_FOLDER = ROOT / ".venv-docs"
 TOOLS = VENV / "tools"  # the installer's own folder, apart from what Trainyard imports
 
 
@@ -90,30 +87,6 @@ def install_lock(installer: Installer, kind: str) -> None:
         )
 
 
-def ensure_ray() -> None:
-    """Add the library Ray to `.venv`, once. Only clusters of that engine need it, and it is large."""
-    lock, done = LOCKS / "ray.lock", VENV / "ray.lock"
-    if done.exists() and done.read_bytes() == lock.read_bytes():
-        return
-    with step("Ray") as notes:
-        installer = Installer()
-        notes.append(f"by {installer.name}")
-        installer.install([*PINNED, lock], "Ray could not be installed. Is a package index reachable?")
-        shutil.copyfile(lock, done)
-
-
-def ensure_docs() -> None:
-    """Install what draws the documentation beside `.venv`, once, with the client, whose docstrings are a page."""
-    lock, done = LOCKS / "docs.lock", DOCS_FOLDER / "docs.lock"
-    if done.exists() and done.read_bytes() == lock.read_bytes():
-        return
-    with step("Sphinx"):
-        run([sys.executable, "-m", "venv", "--without-pip", "--clear", DOCS_FOLDER], f"Could not make {DOCS_FOLDER}.")
-        installer = Installer(DOCS_FOLDER / "bin" / "python")
-        installer.install([*PINNED, lock], "Sphinx could not be installed. Is a package index reachable?")
-        shutil.copyfile(lock, done)
-
-
 def install_torch(installer: Installer) -> None:
     """The CUDA build where there is an NVIDIA driver; else a CPU build if pip finds one; else the default."""
     sentence = f"{TORCH} could not be installed. Is a package index reachable, and is there disk space (up to 8 GB)?"
@@ -148,30 +121,6 @@ def install_project(installer: Installer) -> None:
     """The project itself, as it lies here; setuptools came with the lock, so nothing is fetched."""
     words: list[str | Path] = ["--no-deps", "--no-build-isolation", "--editable", ROOT]
     installer.install(words, "The project itself could not be installed into .venv.")
-
-
-def make_locks(installer: Installer) -> None:
-    """Resolve anew for every platform and Python that we support. Addresses of indexes stay out of the files."""
-    uv = TOOLS / "bin" / "uv"
-    if not uv.exists():
-        raise SetupError("Making locks needs uv, which could not be fetched for this platform.")
-    compile_ = [str(uv), "pip", "compile", "--quiet", "--no-config", "--upgrade", "--universal", "--generate-hashes"]
-    compile_ += ["--python-version=3.11", "--no-header", "--no-annotate", f"--override={LOCKS / 'without.txt'}"]
-    # All extras but `train`: torch is chosen per machine.
-    project: list[str | Path] = ["pyproject.toml", *(word for name in EXTRAS for word in ("--extra", name))]
-    groups: dict[str, list[str | Path]] = {
-        "runtime": [*project, "--group", "torch-needs"],
-        "dev": [*project, "--group", "torch-needs", "--group", "dev", "-c", LOCKS / "runtime.lock"],
-        "ray": ["pyproject.toml", "--extra", "ray", "-c", LOCKS / "dev.lock"],
-        "docs": ["pyproject.toml", "--group", "docs", "-c", LOCKS / "dev.lock"],
-        "installer": ["--group", "installer"],
-        "node": ["--group", "node"],
-        "peers": ["--group", "peers"],
-    }
-    for name, words in groups.items():
-        with step(f"requirements/{name}.lock"):
-            lock = LOCKS / f"{name}.lock"
-            run([*compile_, *words, "--output-file", lock], f"{lock.name} could not be resolved; see above.")
 
 
 # pip's settings about indexes on this machine, in the words of the fast installer, which does not read them: without

@@ -49,11 +49,13 @@ def find_supported() -> str:
 
 
 def continue_on_supported_python() -> None:
-    """Start again under a Python that will do, if this one will not."""
+    """Start this program again under a Python that will do, if this one will not."""
     if is_supported(sys.version_info[:3]):
         return
     python = find_supported()
-    os.execv(python, [python, "-m", "dashboard.setup", *sys.argv[1:]])
+    program = sys.modules["__main__"].__spec__
+    assert program is not None, "it is started by -m"
+    os.execv(python, [python, "-m", program.name, *sys.argv[1:]])
 
 
 def make_venv() -> None:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import httpx
+import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -122,9 +122,7 @@ def _signed_claims(endpoint: str, now: datetime) -> str:
         "aud": f"{url.scheme}://{url.netloc.decode()}", "exp": int((now + SIGNED_FOR).timestamp()),
         "sub": site if site.startswith("https://") else f"mailto:{settings.DEFAULT_FROM_EMAIL}",
     }  # fmt: skip
-    text = ".".join(_text(encode(one).encode()) for one in ({"typ": "JWT", "alg": "ES256"}, claims))
-    pair = decode_dss_signature(_server_key().sign(text.encode(), ec.ECDSA(SHA256())))
-    return f"{text}.{_text(b''.join(number.to_bytes(32) for number in pair))}"
+    return jwt.encode(claims, _server_key(), algorithm="ES256")
 
 
 def _cut(text: str, num_bytes: int) -> str:

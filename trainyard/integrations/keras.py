@@ -1,7 +1,5 @@
 """Keras: ``model.fit(callbacks=[TrainyardCallback()])`` logs to a Trainyard run, on every backend."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -4,8 +4,6 @@ The server makes one run for a local id, stores each frame of a process once, an
 is nothing to remember here but which run came of a folder, in order not to send a deleted one again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,7 @@
 """Following the live attempts: reading their reports, and doing what results from them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
@@ -18,7 +18,7 @@ from runs.life.reconcile.judge import REST_LIMIT_S, Case, Verdict, judge
 from runs.life.reconcile.listening import Listener, forget, later
 from runs.life.reconcile.placing import elsewhere
 from runs.life.reconcile.restoring import memory_order_of, missing_origin, offered_to, place_of
-from runs.models import Allocation, Attempt, HeldSlot, Node, Placement, Run
+from runs.models import Allocation, Attempt, HeldSlot, Placement, Run
 from runs.models.attempts import REWIND
 from runs.models.runs import StaleStatus
 from runs.records.metrics import bulk, progress
@@ -39,14 +39,9 @@ log = structlog.get_logger(__name__)
 WRITE_EVERY_S = 2.0  # how exactly a row knows when its node last sent something
 
 
-def live_attempts(nodes: Iterable[Node]) -> list[Attempt]:
-    """Return them with their placements, whose nodes are these where they are among them."""
-    live, known = Attempt.objects.filter(ended_at=None).select_related("run__cluster"), {one.pk: one for one in nodes}
-    attempts = list(live.prefetch_related("placements"))
-    for placement in (placement for attempt in attempts for placement in attempt.placements.all()):
-        if placement.node_id in known:
-            placement.node = known[placement.node_id]
-    return attempts
+def live_attempts() -> list[Attempt]:
+    attempts = Attempt.objects.filter(ended_at=None).select_related("run__cluster")
+    return list(attempts.prefetch_related("placements__node"))
 
 
 def take_reports(placements: Sequence[Placement], listener: Listener) -> None:

@@ -74,7 +74,7 @@ def _round(now: datetime) -> None:
     listener.read_statuses(nodes)
     take_nodes(nodes, listener)
     _guarded(partial(valkey_users.keep_up, nodes))
-    attempts = live_attempts(nodes)
+    attempts = live_attempts()
     changed = [one for one in attempts if _guarded(partial(follow, one, listener), run=one.run_id)]
     for record in (record_checkpoint_uses, record_traces, record_returns, record_matches):
         _guarded(partial(record, attempts))

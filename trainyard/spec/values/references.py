@@ -1,7 +1,5 @@
 """References of a spec: ``${NAME}``, replaced on the node, and secrets by name, never by value."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, NamedTuple

@@ -4,9 +4,8 @@ Small models stand in for the run's own, with as many heads: what is checked is 
 width, and that takes less than a second on them.
 """
 
-import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,10 +19,10 @@ from trainyard.spec.sections.tasks import LanguageModelTask
 from workers.training.loop import kept_random_state
 from workers.training.metrics import Reports, facts_record
 from workers.training.optimizing.optimizers import make_optimizer, set_rate
-from workers.training.recipes.gpt import GPT, OPTIMIZERS, Attention, Shape, rate_scale
+from workers.training.recipes.gpt import GPT, Attention, Shape, rate_scale
 
 LAYERS, HEADS, CONTEXT, VOCABULARY, ROWS = 2, 4, 32, 256, 8
-WIDTHS, STEPS = (64, 128, 256, 512), 4
+STEPS = 4
 RATES = {"adamw": 0.01, "sgd": 0.1}
 SEED = 0
 
@@ -64,8 +63,6 @@ def checked(base: int, heads: int, optimizer: str) -> CoordinateFacts:
 # The coordinate check of muP (Yang et al. 2022, appendix D.1): after a few steps, activations have changed by as much
 # in a wide model as in a narrow one. Where they grow with the width, a rate that is right for one is wrong for the
 # other.
-#
-# ``python -m workers.training.startup.width_check`` prints them with and without muP.
 
 
 def coordinates(
@@ -125,28 +122,3 @@ def growth(sizes: Mapping[int, float]) -> float:
     middle, height = (sum(one[place] for one in pairs) / len(pairs) for place in (0, 1))
     above = sum((x - middle) * (y - height) for x, y in pairs)
     return above / sum((x - middle) ** 2 for x, _ in pairs)
-
-
-def table(widths: Sequence[int], base_width: int | None, optimizer: str) -> list[str]:
-    """Return the lines of a table: an activation each, its change at each width, and the power of its growth."""
-    by_width = {width: coordinates(width, base_width, optimizer) for width in widths}
-    lines = [f"{'width':12}" + "".join(f"{width:>10}" for width in widths) + "    grows as width to the"]
-    for name in by_width[widths[0]]:
-        row = {width: sizes[name] for width, sizes in by_width.items()}
-        lines.append(f"{name:12}" + "".join(f"{size:10.4f}" for size in row.values()) + f"{growth(row):10.2f}")
-    return lines
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m workers.training.startup.width_check")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
-    parser.add_argument("--widths", default=",".join(map(str, WIDTHS)), help="the first is the base width")
-    given = parser.parse_args()
-    widths = [int(width) for width in given.widths.split(",")]
-    for title, base_width in ((f"muP, base_width {widths[0]}", widths[0]), ("without muP", None)):
-        print(f"{title}: change of activations after {STEPS} steps of {given.optimizer}")
-        print("\n".join(table(widths, base_width, given.optimizer)), end="\n\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Run a JavaScript tool of node_modules: `python3 -m dashboard.setup.javascript biome check static`.
+"""Run a JavaScript tool of node_modules: `python3 -m tests.javascript biome check static`.
 
 npm's own links in node_modules/.bin want a `node` on PATH, which a machine need not have.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from .node import find_node
-from .steps import ROOT
+from dashboard.setup.node import find_node
+from dashboard.setup.steps import ROOT
 
 TOOLS = {"biome": "@biomejs/biome/bin/biome", "tsc": "typescript/bin/tsc"}
 
