@@ -44,7 +44,7 @@ from trainyard.contract.seals import (
 from trainyard.contract.statuses import Phase
 
 EVERY_S = 1.0
-AT_ONCE = 100  # nodes that connect: Valkey's socket refuses more than its backlog
+AT_ONCE, MOST_TRIES, AGAIN_S = 20, 300, 0.1  # of nodes that connect
 REPORT_KEPT_S = 3600
 GPU_BYTES = 80 * 2**30
 
@@ -153,15 +153,23 @@ def command(words: tuple[Any, ...]) -> bytes:
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
 
 
-async def live(
-    node: FleetNode, socket: str, first_s: float, over: asyncio.Event, gate: asyncio.Barrier, few: asyncio.Semaphore
-) -> None:
+async def connected(socket: str, few: asyncio.Semaphore) -> tuple[Answers, Answers]:
+    """Return the connections of a worker and of its supervisor."""
+    loop, found = asyncio.get_running_loop(), list[Answers]()
+    async with few:
+        for _ in range(MOST_TRIES):
+            try:
+                found.append((await loop.create_unix_connection(Answers, socket))[1])
+            except BlockingIOError:  # a socket of the file system does not wait where its backlog is full
+                await asyncio.sleep(AGAIN_S)
+            if len(found) == 2:
+                return found[0], found[1]
+    raise TimeoutError(f"Valkey took no connection in {MOST_TRIES * AGAIN_S:.0f} s")
+
+
+async def live(node: FleetNode, worker: Answers, supervisor: Answers, first_s: float, over: asyncio.Event) -> None:
     """Be the node, from ``first_s`` into the second on."""
     loop = asyncio.get_running_loop()
-    async with few:
-        _, worker = await loop.create_unix_connection(Answers, socket)
-        _, supervisor = await loop.create_unix_connection(Answers, socket)
-    await gate.wait()
     due = loop.time() + first_s
     while not over.is_set():
         await asyncio.sleep(max(0.0, due - loop.time()))
@@ -174,12 +182,12 @@ async def live(
 async def main(path: Path) -> None:
     plan = json.loads(path.read_text())
     nodes = [FleetNode(PlannedNode(**one)) for one in plan["nodes"]]
-    over, gate, few = asyncio.Event(), asyncio.Barrier(len(nodes) + 1), asyncio.Semaphore(AT_ONCE)
+    over, few = asyncio.Event(), asyncio.Semaphore(AT_ONCE)
+    pairs = await asyncio.gather(*(connected(plan["socket"], few) for _ in nodes))
     tasks = [
-        asyncio.create_task(live(node, plan["socket"], number / len(nodes), over, gate, few))
-        for number, node in enumerate(nodes)
+        asyncio.create_task(live(node, *pair, number / len(nodes), over))
+        for number, (node, pair) in enumerate(zip(nodes, pairs, strict=True))
     ]
-    await gate.wait()
     print("ready", flush=True)
     began = time.monotonic()
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
