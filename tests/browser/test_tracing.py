@@ -25,6 +25,7 @@ def test_the_dialog_stays_open_with_a_bad_number_and_closes_with_what_will_be_tr
     expect(dialog).to_be_hidden()
     expect(page.locator("#toasts")).to_contain_text("will be traced on 1 rank. The traces come to the Files tab.")
     page.goto(f"{seat.url}/runs/{run_id}/files/")
-    expect(page.get_by_role("row").filter(has_text=".rank-0.json.gz")).to_be_visible()
+    stored = page.get_by_role("row").filter(has_text=".rank-0.json.gz").filter(has_text="Download")
+    expect(stored).to_be_visible()
     office.post(f"/runs/{run_id}/stop")
     office.wait_for_end(run_id)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.setup.packages import DOCS_FOLDER
 from dashboard.setup.steps import ROOT
+from tests.contributing import DOCS_FOLDER
 
 pytestmark = [pytest.mark.extended, pytest.mark.slow]
 LOADED = re.compile(r'<(?:script|img|iframe)[^>]* src="(?:https?:)?//|<link[^>]* href="(?:https?:)?//')
