@@ -32,7 +32,9 @@ class BuildWithAssets(build_py):
 def collect(target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*", "*.jpg"))
+        shutil.copytree(
+            ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*", "*.jpg", "conf.py", "*.rst")
+        )
     with tempfile.TemporaryDirectory() as folder:
         modules = ROOT / "node_modules"
         if not all((modules / file).is_file() for file in third_party()):

@@ -25,7 +25,8 @@ def main(arguments: list[str]) -> int:
     own, command = split_at_dashes(arguments)
     kind = parse(own)
     started_at = time.monotonic()
-    if (code := attempt(lambda: set_up(kind))) == 0 and command:
+    code = attempt(lambda: set_up(kind))
+    if not code and command:
         become(command, time.monotonic() - started_at)
     return code
 

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.setup import node, postgres
+from dashboard import postgres
+from dashboard.setup import node
 from dashboard.setup.steps import SetupError
 from tests import machine
 
