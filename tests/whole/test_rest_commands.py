@@ -38,6 +38,7 @@ REFUSED = {
     "GET /runs/{run_id}/media/{media_id}/file": 404,
     **dict.fromkeys(("GET /share", "POST /share", "DELETE /share/{share_id}"), 404),  # they name no run of this server
     "POST /notices/rules": 422,  # nothing is sent out of here
+    "GET /notices/rules/{rule_id}": 404,
     "PATCH /notices/rules/{rule_id}": 404,
     "DELETE /notices/rules/{rule_id}": 404,
     "POST /notices/test": 404,  # it names no rule
@@ -62,6 +63,7 @@ REFUSED = {
     "POST /node/attempts/{attempt_id}/secrets": 401,
     "POST /node/datasets/{dataset_id}/answer": 401,
 }
+EARLY = ("POST /projects",)  # which other pages name
 # These take away what other commands name.
 LATE = (
     "POST /sweeps/{sweep_id}/stop",
@@ -104,7 +106,8 @@ def commands() -> dict[str, str]:
         found[heading] = f'curl -X {method} "$URL/api/v1{filled(path)}{query}" -H "$AUTH"{sent}' + " --max-time 3" * (
             path == "/events"
         )
-    return {heading: found[heading] for heading in [*(one for one in found if one not in LATE), *LATE]}
+    others = (one for one in found if one not in (*EARLY, *LATE))
+    return {heading: found[heading] for heading in [*EARLY, *others, *LATE]}
 
 
 def filled(path: str) -> str:
