@@ -167,7 +167,7 @@ class Watched:
         self.series: dict[Key, SeriesWatch] = {}
         self.alarms = attempt.known_alarms
         self.names: list[str] = []
-        self.cursor = 0  # of the batches that were looked at for these names
+        self.num_series = self.cursor = 0  # those that were looked at, and up to which batch
         self.names_at = self.written_at = 0.0
         self.is_changed = False
         self.looked_at = 0  # the step of the last look
@@ -188,6 +188,9 @@ class AlarmWatch:
         names = self._names(attempt, watched, now)
         if not names:
             return []
+        num_series = Series.objects.filter(run_id=attempt.run_id, name__in=names).count()
+        if num_series != watched.num_series:  # first points of a new one lie in batches that were looked at for others
+            watched.num_series, watched.cursor = num_series, 0
         low = self._first_step(watched, telemetry.step)
         window = {attempt.run_id: (low, None)}
         cursors, curves = read.curves(window, names, points=MOST_POINTS, after=watched.cursor)
@@ -209,9 +212,7 @@ class AlarmWatch:
             return [rule.metric for rule in watched.rules]
         if now.timestamp() - watched.names_at >= NAMES_EVERY_S:
             known = Series.objects.filter(run_id=attempt.run_id).values_list("name", flat=True).distinct()
-            before, watched.names = watched.names, [name for name in known if _is_watched(name, watched.rules)]
-            if set(watched.names) - set(before):
-                watched.cursor = 0  # their first points lie in batches that were looked at for others
+            watched.names = [name for name in known if any(rule.is_about(name) for rule in watched.rules)]
             watched.names_at = now.timestamp()
         return watched.names
 
@@ -277,10 +278,6 @@ class AlarmWatch:
                 watched.told_many = True
         attempt.alarms = rows
         watched.is_changed, watched.written_at = False, now.timestamp()
-
-
-def _is_watched(name: str, rules: Iterable[WatchRule]) -> bool:
-    return any(rule.is_about(name) for rule in rules)
 
 
 def points_of(curve: Curve) -> "Iterator[Point]":

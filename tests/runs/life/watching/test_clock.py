@@ -36,9 +36,11 @@ def log(attempt: Attempt, values: list[float], *, first: int = 1, name: str = "t
     return telemetry
 
 
-def write_batch(attempt: Attempt, cursor: int, name: str, values: list[float], *, first: int = 1) -> None:
+def write_batch(
+    attempt: Attempt, cursor: int, name: str, values: list[float], *, first: int = 1, **labels: str
+) -> None:
     steps = np.arange(first, first + len(values), dtype=np.int64)
-    piece = SeriesPiece("a" * 32, cursor, name, {}, Columns(steps, steps.astype(np.float64), np.array(values)))
+    piece = SeriesPiece("a" * 32, cursor, name, labels, Columns(steps, steps.astype(np.float64), np.array(values)))
     write_points(attempt.run_id, attempt=attempt.fence, cursor=cursor, pieces=[piece])
 
 
@@ -107,6 +109,15 @@ def test_a_metric_that_a_pattern_finds_later_is_watched_from_its_first_point(cas
         "train/loss is not a number at step 3.",
         "train/norm is not a number at step 1.",
     ]
+
+
+def test_a_rank_whose_points_come_later_is_watched_from_its_first_point(cast: Cast) -> None:
+    attempt, watch, now = live(cast, {"metric": "train/loss", "nan": True}), AlarmWatch(), timezone.now()
+    write_batch(attempt, 1, "train/loss", [1.0, 1.0, 1.0], rank="0")
+    watch.judge(attempt, telemetry_at(attempt, 1), now)
+    write_batch(attempt, 2, "train/loss", [math.nan, 1.0], rank="1")
+    watch.judge(attempt, telemetry_at(attempt, 2), now + timedelta(seconds=1))
+    assert sentences(attempt) == ["train/loss of rank 1 is not a number at step 1."]
 
 
 def test_values_of_an_older_attempt_count_no_more(cast: Cast) -> None:
