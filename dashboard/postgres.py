@@ -5,12 +5,11 @@ import contextlib
 import os
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
+from dashboard.postgres_programs import find_postgres_folder
 from dashboard.up.checks import CannotStart
 
-FOLDERS = ("/usr/lib/postgresql", "/usr/pgsql*", "/opt/homebrew/opt/postgresql*", "/usr/local/opt/postgresql*")
 TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
 
 
@@ -56,16 +55,3 @@ def run(url: str, name: str, *words: str) -> None:
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
         raise CannotStart(f"{name} ended with {done.returncode}: {said[0][:500]}")
-
-
-def find_postgres_folder() -> Path | None:
-    """The folder with `initdb` and `postgres`, the newest first; Debian keeps it off PATH."""
-    on_path = shutil.which("postgres")
-    if on_path and shutil.which("initdb"):
-        return Path(on_path).parent
-    folders: list[Path] = []
-    for pattern in FOLDERS:
-        base = Path(pattern)
-        folders += [*base.parent.glob(f"{base.name}/bin"), *base.parent.glob(f"{base.name}/*/bin")]
-    usable = [folder for folder in folders if (folder / "postgres").exists() and (folder / "initdb").exists()]
-    return max(usable, key=lambda folder: [int(part) for part in folder.parts if part.isdigit()], default=None)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from dashboard.postgres import find_postgres_folder
+from dashboard.postgres_programs import find_postgres_folder
 from dashboard.setup.steps import VENV, VENV_PYTHON, SetupError, run, say, step
 
 SHELL = "chromium-headless-shell"  # Debian's name for the program and for its package

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from dashboard.home import LONGEST_SOCKET_PATH
-from dashboard.postgres import find_postgres_folder
+from dashboard.postgres_programs import find_postgres_folder
 from dashboard.up.parent_death import tethered
 from dashboard.up.valkey import NoValkey, answers, server_command
 

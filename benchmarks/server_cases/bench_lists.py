@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import goals
 from benchmarks.table import Row, scaled
-from dashboard.postgres import find_postgres_folder
+from dashboard.postgres_programs import find_postgres_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL, LARGE, PENDING = 100, 100_000, 10_000

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import postgres
+from dashboard import postgres_programs
 from dashboard.setup import node
 from dashboard.setup.steps import SetupError
 from tests import machine
@@ -21,7 +21,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine with nothing on PATH; the folder that PATH names."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(machine, "BROWSERS", tmp_path / "browsers")
-    monkeypatch.setattr(postgres, "FOLDERS", (str(tmp_path / "lib/postgresql"),))
+    monkeypatch.setattr(postgres_programs, "FOLDERS", (str(tmp_path / "lib/postgresql"),))
     return tmp_path
 
 
