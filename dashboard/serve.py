@@ -3,9 +3,11 @@ machines. `trainyard migrate`: bring the databases up to date, once before them.
 machine."""
 
 import argparse
+import importlib
 import os
 import runpy
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from dashboard.home import home_path, serves_tls
 from dashboard.http import hosts
@@ -17,6 +19,9 @@ NOT_ENOUGH = (
     "REDIS_URL is not set: web, control and ingest need one Valkey, or Redis, that all of them and the nodes reach."
 )
 
+LOADED = {"web": "dashboard.asgi", "control": "runs.tasks", "ingest": "runs.management.commands.ingest"}
+NICENESS = 5  # of a process that starts: a third of the processor's time of one that answers callers
+
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="trainyard serve", description="One process of the site, in the foreground.")
@@ -25,25 +30,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     os.umask(0o077)
     try:
-        checks.prepare_home(home_path())
-        checks.refuse_unfinished_restore(home_path())
-        database.set_up_django()
         if options.process == "migrate":
             return migrate()
-        if not os.environ.get("REDIS_URL"):
-            raise CannotStart(NOT_ENOUGH)
-        valkey.refuse_old_server(os.environ["REDIS_URL"])
-        if behind := database.open_database(only_look=True):
-            raise CannotStart(f"The database lacks {behind} migrations of this version: run `trainyard migrate` first.")
-        program = _program(options.process, options.shard)
+        with ThreadPoolExecutor(1, initializer=_give_way) as starting:
+            program = starting.submit(_prepared, options.process, options.shard).result()
     except (CannotStart, valkey.NoValkey) as error:
         print(error, file=sys.stderr)
         return 1
-    from django.db import connections
-
-    connections.close_all()
     # In this process: another one would import all of it again, which takes two seconds of a core.
-    os.environ.update({name: value for name, value in program.environment.items() if value is not None})
     sys.argv = program.command[2:]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     return 0
@@ -51,12 +45,43 @@ def main(arguments: list[str] | None = None) -> int:
 
 def migrate() -> int:
     """Bring the databases up to date; the first time, make the first person, who `trainyard sign-in-link` lets in."""
+    _set_up()
     from dashboard.frontend.storage import collect
 
     num_applied = database.open_database()
     collect()  # so that the first web of a new version need not
     print(f"{num_applied} migrations were applied. {database.owner()} may sign in: see `trainyard sign-in-link`.")
     return 0
+
+
+def _set_up() -> None:
+    checks.prepare_home(home_path())
+    checks.refuse_unfinished_restore(home_path())
+    database.set_up_django()
+
+
+def _give_way() -> None:
+    """Let other processes go first while this thread works. On Linux a thread has a niceness of its own, and no process
+    without privileges could take back that of all its threads."""
+    if sys.platform == "linux":
+        os.nice(NICENESS)
+
+
+def _prepared(process: str, shard: int) -> Program:
+    """Look at what the process needs, and import what it serves. Raises CannotStart and NoValkey."""
+    _set_up()
+    if not os.environ.get("REDIS_URL"):
+        raise CannotStart(NOT_ENOUGH)
+    valkey.refuse_old_server(os.environ["REDIS_URL"])
+    if behind := database.open_database(only_look=True):
+        raise CannotStart(f"The database lacks {behind} migrations of this version: run `trainyard migrate` first.")
+    program = _program(process, shard)
+    os.environ.update({name: value for name, value in program.environment.items() if value is not None})
+    importlib.import_module(LOADED[process])
+    from django.db import connections
+
+    connections.close_all()
+    return program
 
 
 def _program(process: str, shard: int) -> Program:

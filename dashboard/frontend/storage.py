@@ -141,40 +141,52 @@ class StaticMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
 def collect() -> bool:
     """Collect the static files into STATIC_ROOT. Returns False when nothing changed since the last time.
 
-    A web of the version before may serve from there: its files stay until the next change. Of several webs that start
-    at once one collects."""
+    A web of the version before may serve from there: its files stay until the next change, with their manifest, so that
+    going back collects nothing. Of several webs that start at once one collects."""
     root = Path(settings.STATIC_ROOT)
     root.mkdir(parents=True, exist_ok=True)
     with root.with_suffix(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp, manifest, wanted = root / STAMP, root / Storage.manifest_name, digest_of_sources()
-        if stamp.exists() and stamp.read_text() == wanted:
+        current = stamp.read_text() if stamp.exists() else "unknown"
+        if current == wanted:
             return False
-        folder = root.with_suffix(".new")
-        shutil.rmtree(folder, ignore_errors=True)  # of a start that was killed
-        command = Command()
-        command.storage = Storage(location=folder)
-        call_command(command, interactive=False, verbosity=0, ignore_patterns=NOT_SERVED)
         # The stamp goes first and comes last: a start that is killed in between collects again.
         stamp.unlink(missing_ok=True)
-        before = set(json.loads(manifest.read_text())["paths"].values()) if manifest.exists() else set()
-        for file in [file for file in root.rglob("*") if file.is_file()]:
-            if file.relative_to(root).as_posix().removesuffix(".gz") not in before:
-                file.unlink()
-        for file in [file for file in folder.rglob("*") if file.is_file()]:
-            target = root / file.relative_to(folder)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            file.replace(target)
-        shutil.rmtree(folder)
+        kept, keep, before = root / f"{wanted}.json", root / f"{current}.json", set[str]()
+        if manifest.exists():
+            before = {keep.name, *json.loads(manifest.read_text())["paths"].values()}
+            shutil.copyfile(manifest, keep)
+        if kept.exists():
+            kept.replace(manifest)
+        else:
+            _collect(root, before)
         stamp.write_text(wanted)
     return True
 
 
+def _collect(root: Path, before: set[str]) -> None:
+    """Put the files of this version there, and leave only those of ``before`` beside them."""
+    folder = root.with_suffix(".new")
+    shutil.rmtree(folder, ignore_errors=True)  # of a start that was killed
+    command = Command()
+    command.storage = Storage(location=folder)
+    call_command(command, interactive=False, verbosity=0, ignore_patterns=NOT_SERVED)
+    for file in sorted(root.rglob("*"), key=lambda one: one.suffix != ".json"):  # no manifest outlives its files
+        if file.is_file() and file.relative_to(root).as_posix().removesuffix(".gz") not in before:
+            file.unlink()
+    for file in [file for file in folder.rglob("*") if file.is_file()]:
+        target = root / file.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)
+    shutil.rmtree(folder)
+
+
 def digest_of_sources() -> str:
     """Changes with every file that is collected, and with how."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
+    digest = hashlib.sha256(b"".join(one.read_bytes() for one in sorted(Path(__file__).parent.glob("*.py"))))
     for finder in finders.get_finders():
         for path, storage in finder.list(None):
-            facts = Path(storage.path(path)).stat()
-            digest.update(f"{storage.path(path)} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+            content = Path(storage.path(path)).read_bytes()
+            digest.update(f"{path} {len(content)}\n".encode() + content)
     return digest.hexdigest()

@@ -81,6 +81,31 @@ def test_files_of_the_version_before_stay_until_the_next_one(style: Path) -> Non
     assert sorted(one.name for one in root.parent.iterdir()) == ["source", "static", "static.lock"]
 
 
+def test_going_back_takes_the_files_that_are_still_there(style: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"a {{ width: {number}px }}" * 100 for number in range(2)]
+    names = []
+    for text in texts:
+        style.write_text(text)
+        assert collect()
+        names.append(hashed(style))
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "call_command", lambda *_, **__: pytest.fail("it collects again"))
+        for number in (0, 1, 0):
+            style.write_text(texts[number])
+            assert collect()
+            assert hashed(style) == names[number]
+            assert not collect()
+            style.touch()  # as an install does
+            assert not collect()
+    style.write_text("a { width: 2px }")
+    assert collect()
+    root = Path(settings.STATIC_ROOT)
+    assert sorted(one.name for one in root.glob("one.*.css")) == sorted((names[0], hashed(style)))
+    style.write_text(texts[1])  # two back: its files are gone, and so is their manifest
+    assert collect()
+    assert (root / names[1]).exists()
+
+
 def test_of_two_webs_that_start_at_once_one_collects(style: Path) -> None:
     with ThreadPoolExecutor() as pool:
         assert sorted(pool.map(lambda _: collect(), range(4))) == [False, False, False, True]
