@@ -14,8 +14,8 @@ from runs.privacy.compliance import report
 from runs.rights.access import Forbidden, Permission
 from runs.rights.access.operations import ADMINISTRATOR, auditors, auditors_of_all
 from runs.rights.audit import chain
-from runs.rights.audit.facts import ShownEntry
 from runs.rights.audit.pseudonyms import shown
+from trainyard.contract.answers.people import AuditRow
 from trainyard.contract.base import JsonObject
 
 LIMIT = 100
@@ -65,10 +65,10 @@ def compliance(request: HttpRequest) -> HttpResponse:
     return show(request, "audit/compliance.html", {"report": found, "num_red": num_red})
 
 
-def _line(row: ShownEntry) -> dict[str, object]:
-    colour = "green" if row.result == "ok" else "amber" if row.result.startswith("refused") else "red"
-    result = {"colour": colour, "word": result_words(row.result)}
-    return {"row": row, **result, "before": _text(row.before), "after": _text(row.after)}
+def _line(row: AuditRow) -> dict[str, object]:
+    colour = "green" if row["result"] == "ok" else "amber" if row["result"].startswith("refused") else "red"
+    result = {"colour": colour, "word": result_words(row["result"]), "at": datetime.fromisoformat(row["at"])}
+    return {"row": row, **result, "before": _text(row["before"]), "after": _text(row["after"])}
 
 
 def _text(values: JsonObject | None) -> str:

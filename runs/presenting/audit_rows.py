@@ -13,8 +13,9 @@ from runs.models import AuditEntry, User
 from runs.models.indexes import one_of
 from runs.rights import access
 from runs.rights.audit.chain import READ_AT_ONCE
-from runs.rights.audit.facts import NAMES, ShownEntry, as_answer, as_time, canonical
+from runs.rights.audit.facts import NAMES, canonical
 from runs.rights.audit.pseudonyms import is_pseudonym, shown, without_erased
+from trainyard.contract.answers.people import AuditRow
 
 SEARCHED = ("actor", "action", "object", "token", "address", "before", "after")
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet takes for the beginning of one
@@ -82,16 +83,16 @@ def filtered(rows: QuerySet[AuditEntry], filters: AuditFilters) -> QuerySet[Audi
 
 def json_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:
     for row in _oldest_first(rows):
-        yield f"{json.dumps(as_answer(row), separators=(',', ':'))}\n"
+        yield f"{json.dumps(row, separators=(',', ':'))}\n"
 
 
 def csv_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:
     yield _csv_line(NAMES)
     for row in _oldest_first(rows):
-        yield _csv_line([_cell(getattr(row, name)) for name in NAMES])
+        yield _csv_line(map(_cell, row.values()))
 
 
-def _oldest_first(rows: QuerySet[AuditEntry]) -> Iterator[ShownEntry]:
+def _oldest_first(rows: QuerySet[AuditEntry]) -> Iterator[AuditRow]:
     """Yield all of them, some at a time: no transaction stays open while somebody reads slowly."""
     last = 0
     while found := list(rows.filter(sequence__gt=last).order_by("sequence")[:READ_AT_ONCE]):
@@ -107,8 +108,6 @@ def _csv_line(cells: Iterable[object]) -> str:
 
 def _cell(value: object) -> object:
     """Return what a spreadsheet takes for text and never for a formula."""
-    if isinstance(value, datetime):
-        return as_time(value)
     if isinstance(value, dict):
         return canonical(value)
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -17,7 +17,6 @@ from runs.privacy import compliance
 from runs.rights.access import Forbidden, Permission
 from runs.rights.access.operations import ADMINISTRATOR, auditors, auditors_of_all, operation
 from runs.rights.audit import chain
-from runs.rights.audit.facts import as_answer
 from runs.rights.audit.pseudonyms import shown
 from trainyard.contract.answers.people import AuditRow, Compliance, Fault, Verdict
 
@@ -49,7 +48,7 @@ class AuditQuery(FiltersQuery, ListQuery):
 def find(request: HttpRequest, query: Query[AuditQuery]) -> "Page[AuditRow]":
     """For auditors; owners see their projects. Example: `?action=runs.stop&project=vision`"""
     rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
-    return query.page(rows, lambda some: [as_answer(row) for row in shown(some)], sort="-sequence")
+    return query.page(rows, lambda some: list(shown(some)), sort="-sequence")
 
 
 @router.get("/audit/export", response=None, summary="All that fits, the oldest first, as JSON lines or CSV")

@@ -15,11 +15,12 @@ import structlog
 from django.conf import settings
 
 from runs.models.security import AuditEntry, AuditHead
-from runs.rights.audit.facts import ShownEntry, as_attributes
+from runs.rights.audit.facts import as_attributes
 from runs.rights.audit.pseudonyms import shown
 from runs.serving.clock import Clock, only_one
 from runs.serving.collectors import Collector
 from runs.serving.otlp import RESOURCE, attributes, nanoseconds, post
+from trainyard.contract.answers.people import AuditRow
 from trainyard.contract.base import JsonObject
 from trainyard.rest.http_clients import outside_client
 
@@ -32,21 +33,21 @@ SENDING_KEY, SENDING_S = "trainyard:control:audit-otlp", 15.0  # longer than a r
 INFO, WARN = 9, 13  # severities of OpenTelemetry
 
 
-def document(rows: Sequence[ShownEntry]) -> JsonObject:
+def document(rows: Sequence[AuditRow]) -> JsonObject:
     """Return the rows as an ExportLogsServiceRequest in JSON."""
     scope = {"name": "trainyard.audit"}
     return {"resourceLogs": [{"resource": RESOURCE, "scopeLogs": [{"scope": scope, "logRecords": _records(rows)}]}]}
 
 
-def _records(rows: Sequence[ShownEntry]) -> list[JsonObject]:
+def _records(rows: Sequence[AuditRow]) -> list[JsonObject]:
     return [
         {
-            "timeUnixNano": nanoseconds(row.at),
-            "observedTimeUnixNano": nanoseconds(row.at),
-            "severityNumber": INFO if row.result == "ok" else WARN,
-            "severityText": "INFO" if row.result == "ok" else "WARN",
+            "timeUnixNano": nanoseconds(datetime.fromisoformat(row["at"])),
+            "observedTimeUnixNano": nanoseconds(datetime.fromisoformat(row["at"])),
+            "severityNumber": INFO if row["result"] == "ok" else WARN,
+            "severityText": "INFO" if row["result"] == "ok" else "WARN",
             "eventName": "trainyard.audit",
-            "body": {"stringValue": f"{row.actor} {row.action} {row.object}: {row.result}"},
+            "body": {"stringValue": "{actor} {action} {object}: {result}".format_map(row)},
             "attributes": attributes({f"trainyard.audit.{name}": value for name, value in as_attributes(row).items()}),
         }
         for row in rows

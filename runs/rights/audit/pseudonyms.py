@@ -15,7 +15,8 @@ from django.db.models import Q, QuerySet
 
 from runs.models import AuditEntry, ErasedPerson
 from runs.models.privacy import pseudonym_of
-from runs.rights.audit.facts import ShownEntry, as_written
+from runs.rights.audit.facts import as_written
+from trainyard.contract.answers.people import AuditRow
 from trainyard.contract.base import JsonObject
 
 HIDDEN = "…"
@@ -41,7 +42,7 @@ class Erased(NamedTuple):
         return OBJECT.sub(lambda found: found[1] + self.name(found[2], at), text)
 
 
-def shown(rows: Iterable[AuditEntry]) -> Iterator[ShownEntry]:
+def shown(rows: Iterable[AuditEntry]) -> Iterator[AuditRow]:
     erased = erased_people()
     for row in rows:
         yield _shown(row, erased)
@@ -89,21 +90,22 @@ def _names_of(number: int) -> set[str]:
     return {name for name in names if name and name != pseudonym_of(number)}
 
 
-def _shown(row: AuditEntry, erased: Erased) -> ShownEntry:
+def _shown(row: AuditEntry, erased: Erased) -> AuditRow:
     is_theirs = row.actor_number in erased.numbers
     actor = pseudonym_of(row.actor_number) if is_theirs and row.actor_number else row.actor
     if row.actor_number is None:
         actor = erased.name(row.actor, row.at)
     whole = as_written(row)
-    hidden = whole._replace(
-        actor=actor,
-        token=HIDDEN if is_theirs and row.token else row.token,
-        address=HIDDEN if is_theirs and row.address else row.address,
-        object=erased.in_object(row.object, row.at),
-        before=_values(whole.before, row.at, erased),
-        after=_values(whole.after, row.at, erased),
-    )
-    return hidden._replace(is_pseudonymous=is_theirs or hidden != whole)
+    hidden: AuditRow = {
+        **whole,
+        "actor": actor,
+        "token": HIDDEN if is_theirs and row.token else row.token,
+        "address": HIDDEN if is_theirs and row.address else row.address,
+        "object": erased.in_object(row.object, row.at),
+        "before": _values(whole["before"], row.at, erased),
+        "after": _values(whole["after"], row.at, erased),
+    }
+    return {**hidden, "is_pseudonymous": is_theirs or hidden != whole}
 
 
 def _values(values: JsonObject | None, at: datetime, erased: Erased) -> JsonObject | None:
