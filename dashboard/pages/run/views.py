@@ -1,7 +1,7 @@
 """The page of one run, a view per tab."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import wraps
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ from trainyard.contract.answers.runs import RunDocument, lamps_of
 
 MAX_FILES = 2000
 MAX_LINES = 2_000
+SAID_WITHIN = timedelta(seconds=5)  # a node reports what it has sent
 TABS = (
     ("charts", "Charts", "run", "charts"), ("ranks", "Ranks", "run-ranks", "ranks"),
     ("system", "System", "run-system", "clusters"), ("plan", "Plan", "run-plan", "plan"),
@@ -145,7 +146,7 @@ def files(request: HttpRequest, run: Run) -> dict[str, object]:
     return {
         "files": found,
         "has_traces": any(path.startswith("traces/") and path.endswith(".json.gz") for path in paths),
-        "pending": on_the_way(run),
+        "pending": on_the_way(run, found),
         "left": left_on_nodes(run),
     }
 
@@ -271,16 +272,18 @@ def listed(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def on_the_way(run: Run) -> list[dict[str, object]]:
+def on_the_way(run: Run, here: list[dict[str, Any]]) -> list[dict[str, object]]:
     """Return what nodes of the newest attempt have that is not sent yet. ``files`` are (path, size, what has gone of it
-    or None)."""
-    attempt = run.attempts.order_by("-number").first()
-    found = []
+    or None). A file that has just come is ``here`` before its node says that it was sent."""
+    attempt, since = run.attempts.order_by("-number").first(), timezone.now() - SAID_WITHIN
+    came, found = {(one["path"], one["size"]) for one in here if one["at"] > since}, []
     for one in attempt.placements.select_related("node") if attempt is not None else ():
         pending, sending = one.output_state.pending, one.output_state.sending
-        if pending and one.done_at is None:
-            files = [(path, size, sending.get(path)) for path, size in pending.items()]
-            found.append({"node": one.node.name, "files": files, "num_files": one.output_state.num_pending})
+        sent = {path for path, size in pending.items() if {(path, size), (f"node-{one.node_rank}/{path}", size)} & came}
+        if one.output_state.num_pending > len(sent) and one.done_at is None:
+            files = [(path, size, sending.get(path)) for path, size in pending.items() if path not in sent]
+            num_files = one.output_state.num_pending - len(sent)
+            found.append({"node": one.node.name, "files": files, "num_files": num_files})
     return found
 
 
