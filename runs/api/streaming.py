@@ -3,6 +3,7 @@
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,6 +13,7 @@ import structlog
 from asgiref.sync import sync_to_async
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
+from django.db import connections
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
@@ -20,10 +22,14 @@ from runs.api.auth import actor
 from runs.models import User
 from runs.records.files.encrypted import EncryptedOutput
 from runs.rights.access import Forbidden, as_of_now
+from runs.serving.rates import TooManyRequests
 
 log = structlog.get_logger(__name__)
 
 EVERY_S = 4.0  # whoever loses the right gets nothing more within five seconds
+
+MAX_OPEN = 10  # of one person in this process
+_num_open = Counter[int]()  # by the key of the person
 
 stopping = threading.Event()  # this process: answers that have no end are to end, and clients ask another one
 
@@ -51,7 +57,10 @@ def text_response(
 def stream(
     request: HttpRequest, parts: Generator[Part], right: "LastingRight", content_type: str
 ) -> StreamingHttpResponse:
-    """Answer with the parts, of which none is empty, one after the other, for as long as the right lasts."""
+    """Answer with the parts, of which none is empty, one after the other, for as long as the right lasts. Raises
+    TooManyRequests."""
+    if _num_open[right.user.pk] >= MAX_OPEN:
+        raise TooManyRequests(int(EVERY_S), f"Your account, which reads {MAX_OPEN} long answers,")
     allowed = right.over(parts)
     content = _from_thread(allowed, parts) if isinstance(request, ASGIRequest) else allowed
     return StreamingHttpResponse(content, content_type=content_type)
@@ -66,10 +75,22 @@ async def _from_thread(allowed: Generator[Part], parts: Generator[Part]) -> Asyn
     """The parts come out of the database, so each is asked for in the thread of this request; so is the end, where
     somebody leaves in the middle, since what they read may hold a transaction open."""
     try:
-        while part := await sync_to_async(lambda: next(allowed, None))():
+        while part := await sync_to_async(_giving_back)(lambda: next(allowed, None)):
             yield part
     finally:
+        await sync_to_async(allowed.close)()
         await sync_to_async(parts.close)()
+
+
+def _giving_back(work: Callable[[], T]) -> T:
+    """Do it, and keep no connection to the database while somebody reads slowly: 40 are for all that a web is asked.
+    What reads in a transaction keeps its own."""
+    try:
+        return work()
+    finally:
+        for one in connections.all(initialized_only=True):
+            if not one.in_atomic_block:
+                one.close_if_unusable_or_obsolete()
 
 
 def file_response(
@@ -113,7 +134,7 @@ async def _chunks(parts: Iterator[bytes], right: "LastingRight | None") -> Async
     """Yield the chunks, each read in some thread: a slow disk must hold up neither the loop nor other requests."""
     while part := await sync_to_async(lambda: next(parts, b""), thread_sensitive=False)():
         if right is not None:
-            await sync_to_async(right.check)()
+            await sync_to_async(_giving_back)(right.check)
         yield part
 
 
@@ -136,7 +157,7 @@ class LastingRight:
 
     def __init__(self, request: HttpRequest, ask: Callable[[User], object]) -> None:
         self._request = request
-        self._user = actor(request)
+        self.user = actor(request)
         self._ask = ask
         self._asked_at = time.monotonic()
 
@@ -147,18 +168,22 @@ class LastingRight:
         try:
             self._ask(self._now())
         except (PermissionDenied, Http404) as error:
-            log.info("answer.broken_off", user=self._user.pk, path=self._request.path, reason=str(error))
+            log.info("answer.broken_off", user=self.user.pk, path=self._request.path, reason=str(error))
             raise RightLost(str(error)) from error
         self._asked_at = time.monotonic()
 
     def _now(self) -> User:
         session = self._request.session
-        if self._user.token is None and not session.exists(str(session.session_key)):
+        if self.user.token is None and not session.exists(str(session.session_key)):
             raise Forbidden("The session has ended.")
-        return as_of_now(self._user)
+        return as_of_now(self.user)
 
     def over(self, parts: Iterable[T]) -> Generator[T]:
         """Yield the parts for as long as the right lasts. Raises RightLost."""
-        for part in parts:
-            self.check()
-            yield part
+        _num_open[self.user.pk] += 1
+        try:
+            for part in parts:
+                self.check()
+                yield part
+        finally:
+            _num_open[self.user.pk] -= 1

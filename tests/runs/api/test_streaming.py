@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.core.cache import cache
+from django.db import connection
 from django.test import AsyncClient, Client
 
 from runs import actions
@@ -106,6 +107,40 @@ def test_whoever_keeps_the_right_gets_all_of_it(cast: Cast, run: Run) -> None:
     actions.change_role(actor=cast.owner, project=cast.project, user=cast.viewer, role=Role.MEMBER)
     assert b"".join(parts(Api(cast.viewer)("GET", f"/runs/{run.pk}/files/model.safetensors"))) == b"0123456789" * 4
     assert Token.objects.filter(user=cast.viewer, revoked_at=None).exists()
+
+
+def test_one_person_reads_so_many_long_answers_at_once(cast: Cast, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "MAX_OPEN", 2)
+    viewer, path = Api(cast.viewer), f"/runs/{run.pk}/series.csv"
+    opened = [parts(viewer("GET", path)) for _ in range(2)]
+    assert all(next(one) for one in opened)
+    refused = viewer("GET", path)
+    assert refused.status_code == 429 and refused["Retry-After"]
+    assert "which reads 2 long answers" in refused.content.decode()
+    assert next(parts(Api(cast.mate)("GET", path)))
+    assert list(opened[0])  # to the end
+    again = parts(viewer("GET", path))
+    assert next(again)
+    LOSSES["role"](cast)
+    for one in (opened[1], again):
+        with pytest.raises(RightLost):
+            list(one)
+    assert not streaming._num_open[cast.viewer.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_slow_reader_keeps_no_connection_to_the_database(cast: Cast, run: Run) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite's connections are as many as they like")
+    headers = Api(cast.viewer).headers
+
+    async def kept() -> list[bool]:
+        """Return after each part whether the thread that answers has a connection."""
+        answer: Any = await AsyncClient().get(f"/api/v1/runs/{run.pk}/files/model.safetensors", headers=headers)
+        has_one = sync_to_async(lambda: connection.connection is not None)
+        return [await has_one() async for _ in answer.streaming_content]
+
+    assert async_to_sync(kept)() == [False] * 4
 
 
 REPLAYED: dict[str, Callable[[Cast], object]] = {
