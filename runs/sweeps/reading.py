@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from django.db.models import Count, QuerySet, TextField
@@ -16,41 +16,17 @@ from runs.rights.access import Someone, visible_sweeps
 from runs.sweeps.analysis.best import TrialPoint, pareto_front
 from runs.sweeps.analysis.importance import HOW_FAR
 from trainyard.contract.statuses import TrialState
+from trainyard.spec.sweeps import SweepSpec
 
 
-@dataclass(frozen=True)
-class BestTrial:
-    """The best trial that completed, of a sweep with one objective."""
-
-    number: int
-    run: str | None
-    value: float
-    parameters: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class SweepSummary:
-    """A line of the list of sweeps; ``counts`` has every state of trials. ``metric`` and ``direction`` are of the first
+class SweepSummary(NamedTuple):
+    """A line of the list of sweeps; ``counts`` has every state of trials. ``best`` has completed, and is there of one
     objective."""
 
-    id: str
-    name: str
-    project: str
-    status: str
-    code: str
-    reason: str
-    metric: str
-    direction: str
-    objectives: tuple[tuple[str, str], ...]  # metric and direction of each
-    sampler: str
-    pruner: str
-    trials_total: int  # that the budget has
+    row: Sweep
+    spec: SweepSpec
     counts: Mapping[str, int]
-    best: BestTrial | None
-    created_at: datetime
-    ended_at: datetime | None
-    created_by: str | None
-    cursor: int = 0
+    best: Trial | None
 
 
 @dataclass(frozen=True)
@@ -89,39 +65,13 @@ def summaries_of(rows: Sequence[Sweep]) -> list[SweepSummary]:
     grouped = Trial.objects.filter(sweep__in=ids).order_by().values_list("sweep_id", "state").annotate(Count("pk"))
     for sweep_id, state, number in grouped:
         counts[sweep_id][state] = number
-    best = Trial.objects.in_bulk([row.best_id for row in rows if row.best_id is not None])
-    return [_summary(row, counts[row.pk], best.get(row.best_id or 0)) for row in rows]
+    bests = [row.best_id for row in rows if row.best_id is not None]
+    best = Trial.objects.exclude(value=None).in_bulk(bests)
+    return [SweepSummary(row, row.parsed, counts[row.pk], best.get(row.best_id or 0)) for row in rows]
 
 
 def summary_of(row: Sweep) -> SweepSummary:
     return summaries_of([row])[0]
-
-
-def _summary(row: Sweep, counts: Mapping[str, int], best: Trial | None) -> SweepSummary:
-    spec = row.parsed
-    shown = (
-        None if best is None or best.value is None else BestTrial(best.number, best.run_id, best.value, best.parameters)
-    )
-    return SweepSummary(
-        id=row.pk,
-        name=row.name,
-        project=row.project.name,
-        status=row.status,
-        code=row.reason_code,
-        reason=row.reason_sentence,
-        metric=spec.objectives[0].metric,
-        direction=spec.objectives[0].direction,
-        objectives=tuple((one.metric, one.direction) for one in spec.objectives),
-        sampler=spec.sampler.name,
-        pruner=spec.pruner.name,
-        trials_total=spec.budget.trials,
-        counts=counts,
-        best=shown,
-        created_at=row.created_at,
-        ended_at=row.ended_at,
-        created_by=row.created_by.username if row.created_by is not None else None,
-        cursor=row.cursor,
-    )
 
 
 OWN = (

@@ -121,29 +121,30 @@ def lines(
 def _sweeps(ids: Sequence[str]) -> dict[str, SweepSummary]:
     of_runs = dict(Trial.objects.filter(run__in=ids).order_by().values_list("run_id", "sweep_id"))
     found = Sweep.objects.select_related("project", "created_by").filter(pk__in={*of_runs.values()})
-    summaries = {one.id: one for one in summaries_of(list(found))} if of_runs else {}
+    summaries = {one.row.pk: one for one in summaries_of(list(found))} if of_runs else {}
     return {run: summaries[sweep] for run, sweep in of_runs.items() if run and sweep in summaries}
 
 
 def _sweep_row(row: GridRow, sweep: SweepSummary, view: cells.Shown, opened: Sequence[str]) -> GridRow:
     """Return the row of the sweep: what it says of itself, and what its best trial has in the other columns."""
+    found = sweep.row
     num, num_ended = sum(sweep.counts.values()), sum(sweep.counts[state] for state in TRIAL_FINAL)
     words = f"{numbers.count(num)} trial{'' if num == 1 else 's'}"
     best = f", best {numbers.number(sweep.best.value)}" if sweep.best else ""
     tag = f'<span class="cell-tags"><span class="tag">{words}{escape(best)}</span></span>'
-    status, progress = badge(sweep.status), drawn.progress(num_ended, sweep.trials_total, sweep.name)
+    status, progress = badge(found.status), drawn.progress(num_ended, sweep.spec.budget.trials, found.name)
     own: dict[str, str] = dict.fromkeys(OF_RUNS, drawn.NOTHING)
     own |= {
-        "name": f'<span class="name-line">{drawn.opener("sweep", sweep.id, sweep.name)}{tag}</span>',
-        "status": drawn.titled(status, sweep.reason),
+        "name": f'<span class="name-line">{drawn.opener("sweep", found.pk, found.name)}{tag}</span>',
+        "status": drawn.titled(status, found.reason_sentence),
         "progress": f'<div class="is-{status.colour}">{progress}</div>',
-        "created": f'<span class="muted">{drawn.age(sweep.created_at)}</span>',
-        "ended": f'<span class="muted">{drawn.age(sweep.ended_at)}</span>',
+        "created": f'<span class="muted">{drawn.age(found.created_at)}</span>',
+        "ended": f'<span class="muted">{drawn.age(found.ended_at)}</span>',
     }
-    is_open = sweep.id in opened
-    others = [one for one in opened if one != sweep.id]
-    toggled = write_columns([Chosen(one) for one in (others if is_open else [*others, sweep.id])])
+    is_open = found.pk in opened
+    others = [one for one in opened if one != found.pk]
+    toggled = write_columns([Chosen(one) for one in (others if is_open else [*others, found.pk])])
     attributes = f' aria-level="1" aria-expanded="{str(is_open).lower()}" data-toggled="{escape(toggled)}"'
     shown = [own.get(column.name, cell) for column, cell in zip(view.columns, row.cells, strict=True)]
     fold = f'<span class="grid-fold" title="Its trials (arrow keys)">{icon("chevron-right")}</span>'
-    return GridRow(f"{KEY}{sweep.id}", sweep.name, shown, attributes=attributes, fold=fold)
+    return GridRow(f"{KEY}{found.pk}", found.name, shown, attributes=attributes, fold=fold)

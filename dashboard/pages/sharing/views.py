@@ -90,21 +90,22 @@ def _comparison(user: User, thing: Shared) -> dict[str, object]:
 
 def _sweep(user: User, thing: Shared) -> dict[str, object]:
     assert thing.sweep is not None, "a sweep is shared"
-    summary, labels = summary_of(thing.sweep), labels_of(list(thing.sweep.parsed.space))
+    summary = summary_of(thing.sweep)
+    spec, labels, goal = summary.spec, labels_of(list(summary.spec.space)), summary.spec.objectives[0]
     trials = sweep_trials(thing.sweep, timezone.now())
-    found = best_over_trials([] if thing.sweep.parsed.is_multiple else trial_points(thing.sweep), summary.direction)
+    found = best_over_trials([] if spec.is_multiple else trial_points(thing.sweep), goal.direction)
     best = [
         *((one.at, one.value) for one in found.improvements),
         *((found.end, one.value) for one in found.improvements[-1:]),
     ]
     columns = {"step": np.array([at for at, _ in best]), "value": np.array([value for _, value in best])}
-    line = StillLine(0, "best so far", [read.Curve("", summary.metric, {}, 1, "raw", columns)])
-    chart = still_chart(f"Best {summary.metric} over trials", [line]) if best else ""
+    line = StillLine(0, "best so far", [read.Curve("", goal.metric, {}, 1, "raw", columns)])
+    chart = still_chart(f"Best {goal.metric} over trials", [line]) if best else ""
     rows = [
         (one, trial_badge(one.state), [setting(one.parameters[p]) if p in one.parameters else "–" for p in labels])
         for one in trials[:MAX_TRIALS]
     ]
-    shown = {"sweep": summary, "badge": badge(summary.status), "labels": labels.values()}
+    shown = {"sweep": summary, "badge": badge(summary.row.status), "labels": labels.values()}
     return {**shown, "chart": chart, "rows": rows, "num_trials": len(trials)}
 
 

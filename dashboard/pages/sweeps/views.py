@@ -52,9 +52,13 @@ class SweepLine(NamedTuple):
     counts: list[tuple[str, int]]  # by state, those that there are
 
     @property
+    def row(self) -> Sweep:
+        return self.sweep.row
+
+    @property
     def is_whole(self) -> bool:
         """Return whether the sweep succeeded with fewer trials than its budget has."""
-        return self.sweep.status == SweepStatus.SUCCEEDED and 0 < self.num_ended < self.sweep.trials_total
+        return self.row.status == SweepStatus.SUCCEEDED and 0 < self.num_ended < self.sweep.spec.budget.trials
 
 
 FRAGMENTS = {"head": "sweeps/_head.html", "lineage": "sweeps/_lineage.html", "scaling": "sweeps/_scaling.html"}
@@ -73,11 +77,11 @@ def table(request: HttpRequest) -> HttpResponse:
 def _rows(keys: Sequence[str]) -> list[tuple[GridRow, SweepLine]]:
     known = Sweep.objects.select_related("project", "created_by").in_bulk(keys)
     found = summaries_of([known[key] for key in keys if key in known])
-    return [(GridRow(one.id, one.name, ()), line_of(one)) for one in found]
+    return [(GridRow(one.row.pk, one.row.name, ()), line_of(one)) for one in found]
 
 
 def _progress(line: SweepLine) -> str:
-    return drawn.progress(line.num_ended, line.sweep.trials_total, line.sweep.name, line.badge.colour)
+    return drawn.progress(line.num_ended, line.sweep.spec.budget.trials, line.row.name, line.badge.colour)
 
 
 def _best(line: SweepLine) -> str:
@@ -88,23 +92,26 @@ def _best(line: SweepLine) -> str:
 
 
 def _objectives(line: SweepLine) -> str:
-    return drawn.clipped(", ".join(f"{metric} {direction}" for metric, direction in line.sweep.objectives))
+    goals = line.sweep.spec.objectives
+    return drawn.clipped(", ".join(f"{one.metric} {one.direction}" for one in goals))
 
 
 def _search(line: SweepLine) -> str:
-    return drawn.clipped(", ".join(name for name in (line.sweep.sampler, line.sweep.pruner) if name != "none"))
+    spec = line.sweep.spec
+    return drawn.clipped(", ".join(name for name in (spec.sampler.name, spec.pruner.name) if name != "none"))
 
 
 KINDS: dict[str, Kind[SweepLine]] = {
-    "name": Kind("Name", 180, lambda one: drawn.opener("sweep", one.sweep.id, one.sweep.name), sort="name", phone=""),
-    "status": Kind("Status", 116, lambda line: titled(line.badge, line.sweep.reason), sort="status", phone="end"),
+    "name": Kind("Name", 180, lambda one: drawn.opener("sweep", one.row.pk, one.row.name), sort="name", phone=""),
+    "status": Kind("Status", 116, lambda one: titled(one.badge, one.row.reason_sentence), sort="status", phone="end"),
     "trials": Kind("Trials", 160, _progress, phone="wide"),
     "best": Kind("Best", 130, _best, is_number=True, phone=""),
     "objective": Kind("Objective", 160, _objectives),
     "search": Kind("Search", 110, _search),
-    "project": Kind("Project", 110, lambda line: drawn.clipped(line.sweep.project), sort="project__name"),
-    "user": Kind("Who", 90, lambda line: drawn.clipped(line.sweep.created_by or "–"), sort="created_by__username"),
-    "created": Kind("When", 92, lambda line: f'<span class="muted">{drawn.age(line.sweep.created_at)}</span>',
+    "project": Kind("Project", 110, lambda line: drawn.clipped(line.row.project.name), sort="project__name"),
+    "user": Kind("Who", 90, lambda one: drawn.clipped(getattr(one.row.created_by, "username", "–")),
+                 sort="created_by__username"),
+    "created": Kind("When", 92, lambda line: f'<span class="muted">{drawn.age(line.row.created_at)}</span>',
                     "created_at", phone=""),
 }  # fmt: skip
 
@@ -188,7 +195,7 @@ def surface(request: HttpRequest, sweep_id: str) -> HttpResponse:
 def line_of(summary: SweepSummary) -> SweepLine:
     counts = [(state.lower(), num) for state in TrialState if (num := summary.counts.get(state, 0))]
     num_ended = sum(summary.counts.get(state, 0) for state in TRIAL_FINAL)
-    return SweepLine(summary, badge(summary.status), num_ended, counts)
+    return SweepLine(summary, badge(summary.row.status), num_ended, counts)
 
 
 def _head(request: HttpRequest, chosen: Sweep) -> dict[str, object]:

@@ -178,10 +178,26 @@ def _one(sweep: Sweep) -> answers.Sweep:
 
 
 def _item(one: reading.SweepSummary) -> answers.SweepItem:
-    changed = {
-        "reason": {"code": one.code, "sentence": one.reason, "evidence": {}},
-        "objectives": [{"metric": metric, "direction": direction} for metric, direction in one.objectives],
-        "created_at": stamp(one.created_at),
-        "ended_at": stamp(one.ended_at),
+    row, spec, counts, best = one
+    objectives: list[answers.Objective] = [
+        {"metric": goal.metric, "direction": goal.direction} for goal in spec.objectives
+    ]
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "project": row.project.name,
+        "status": row.status,
+        "reason": {"code": row.reason_code, "sentence": row.reason_sentence, "evidence": {}},
+        **objectives[0],
+        "objectives": objectives,
+        "sampler": spec.sampler.name,
+        "pruner": spec.pruner.name,
+        "trials_total": spec.budget.trials,
+        "counts": dict(counts),
+        "best": None
+        if best is None or best.value is None
+        else {"number": best.number, "run": best.run_id, "value": best.value, "parameters": best.parameters},
+        "created_by": row.created_by.username if row.created_by is not None else None,
+        "created_at": stamp(row.created_at),
+        "ended_at": stamp(row.ended_at),
     }
-    return cast(answers.SweepItem, asdict(one) | changed)
