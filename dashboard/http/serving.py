@@ -26,6 +26,7 @@ OPTIONS: dict[str, Any] = {
     "server_header": False,
     "proxy_headers": False,  # dashboard.http.forwarded knows whom to believe
 }
+PAUSE_S, SPREAD_S = 0.02, 2.0  # between the ends of two sockets of a web that stops, and for all at most
 APPS_APPLICATION: Any = "dashboard.proxy.asgi:application"
 APPS = {**OPTIONS, "ws_max_size": 64 * 1024 * 1024}  # what a notebook sends its kernel may be large
 
@@ -57,6 +58,17 @@ class Server(uvicorn.Server):
         from runs.api.streaming import stopping  # Django is ready by now
 
         stopping.set()
+        for server in self.servers:
+            server.close()
+        # One after the other: another web takes them in turn, beside what else it is asked.
+        kind = cast(type, self.config.ws_protocol_class)
+        ends: list[Any] = [one for one in self.server_state.connections if isinstance(one, kind)]
+        for one in ends:
+            if not self.force_exit:
+                await asyncio.sleep(min(PAUSE_S, SPREAD_S / len(ends)))
+            if one in self.server_state.connections:
+                one.shutdown()
+                one.shutdown = lambda: None  # a second close frame is an error
         await super().shutdown(sockets)
 
     async def listen(self, listener: socket.socket, config: uvicorn.Config) -> asyncio.base_events.Server:
