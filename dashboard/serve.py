@@ -77,10 +77,10 @@ def _prepared(process: str, shard: int) -> Program:
         raise CannotStart(f"The database lacks {behind} migrations of this version: run `trainyard migrate` first.")
     program = _program(process, shard)
     os.environ.update({name: value for name, value in program.environment.items() if value is not None})
-    importlib.import_module(LOADED[process])
     from django.db import connections
 
-    connections.close_all()
+    connections.close_all()  # what is imported next has a pool of them
+    importlib.import_module(LOADED[process])
     return program
 
 
