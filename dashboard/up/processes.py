@@ -196,10 +196,11 @@ class Processes:
         await child.start()
 
     def _refuse_what_dies(self) -> None:
-        for name, child in self.children.items():
-            if child.num_early_ends >= NUM_TRIES:
-                words = f"in the end with {child.last_line[:500]!r} ({self.home / 'logs' / f'{name}.log'})."
-                raise CannotStart(f"{name} does not start: it ended {child.num_early_ends} times, {words}")
+        dying = [(name, child) for name, child in self.children.items() if child.num_early_ends > 1]
+        if any(child.num_early_ends >= NUM_TRIES for _, child in dying):
+            name, child = dying[0]  # as they were started: others may only follow from it
+            words = f"in the end with {child.last_line[:500]!r} ({self.home / 'logs' / f'{name}.log'})."
+            raise CannotStart(f"{name} does not start: it ended {child.num_early_ends} times, {words}")
 
     async def _wait_for(self, is_there: Callable[[], Awaitable[bool]], problem: str, *, every_s: float) -> None:
         """Raises CannotStart with the problem where it takes too long, and where a child ends again and again."""

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.up import checks
 from dashboard.up.checks import CannotStart, number, prepare_home
-from tests.servers import free_port, short_folder
+from tests.servers import free_port, short_folder, start_postgresql
 from tests.up_process import Up, new_home
 
 
@@ -111,3 +111,22 @@ def test_a_child_that_does_not_start_is_named_with_its_last_line(folder: Path) -
     (home / "valkey" / "appendonlydir" / "appendonly.aof.manifest").write_text("of another server\n")
     said = refused(Up(home))
     assert "valkey does not start: it ended 5 times, in the end with" in said and "AOF manifest" in said
+
+
+@pytest.mark.extended
+@pytest.mark.postgres
+def test_the_second_up_on_a_database_with_a_valkey_of_its_own_is_told_of_the_first(folder: Path) -> None:
+    server = start_postgresql(folder)
+    if server is None:
+        pytest.skip("PostgreSQL's server programs are not on this machine")
+    try:
+        first = Up(folder / "one", DATABASE_URL=server.url, NODES="1")
+        try:
+            first.wait_until_said("Nodes in contact: local-1")
+            said = refused(Up(folder / "two", DATABASE_URL=server.url, NODES="1"))
+            assert "control does not start" in said and "Another control works on this database" in said
+            assert first.process.poll() is None and "ended with" not in first.output
+        finally:
+            first.close()
+    finally:
+        server.stop()
