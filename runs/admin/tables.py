@@ -198,13 +198,13 @@ class AuditEntryAdmin(WrittenAdmin):
     @admin.display(description="actor")
     def who(self, row: models.AuditEntry) -> str:
         (entry,) = shown([row])
-        return f"{entry.actor or 'nobody'} {entry.address}"
+        return f"{entry['actor'] or 'nobody'} {entry['address']}"
 
     @admin.display(description="object")
     def what(self, row: models.AuditEntry) -> str:
         (entry,) = shown([row])
-        return entry.object
+        return entry["object"]
 
     def values(self, row: models.AuditEntry) -> str:
         (entry,) = shown([row])
-        return canonical({"before": entry.before, "after": entry.after})
+        return canonical({"before": entry["before"], "after": entry["after"]})
