@@ -29,7 +29,7 @@ from benchmarks.table import Row, scaled
 from tests.browser.conftest import packed
 from tests.whole import test_company
 from tests.whole.runs import Yard, points
-from tests.whole.test_company import Company, install, later_wheel, new_owner, running_company
+from tests.whole.test_company import Company, install_beside, later_wheel, lead_to, new_owner, running_company
 
 NUM_RUNS, NUM_SOCKETS, NUM_PROGRAMS, NUM_WRITERS, NUM_BROWSERS = 20, 200, 50, 10, 4
 EVERY_S = 5.0
@@ -71,14 +71,13 @@ def rows() -> list[Row]:
 
 def measured(company: Company) -> tuple[Steps, Answers, int]:
     later = later_wheel(company.folder)
-    [before] = company.folder.glob("*.whl")
     with company.signed_in() as browser, company.yard(browser) as yard:
         try:
             runs = launch(company, yard, scaled(NUM_RUNS, 2))
             cookies = {one.name: str(one.value) for one in browser.cookies.jar}
             with visited(company, yard, runs, cookies) as (process, answers), Usage(roots(company)) as usage:
                 usage.roots["visitors"] = [process.pid]
-                steps = upgrade(company, usage, later, before)
+                steps = upgrade(company, usage, later)
         finally:
             (company.folder / "end").touch()
         lost = sum(num_lost(yard, run) for run in runs)
@@ -125,7 +124,7 @@ def visited(
         answers.__dict__.update(json.loads(Path(plan.answers).read_text()))
 
 
-def upgrade(company: Company, usage: Usage, later: Path, before: Path) -> Steps:
+def upgrade(company: Company, usage: Usage, later: Path) -> Steps:
     """Do what docs/deploy.md says, there and back."""
     steps = Steps()
 
@@ -140,9 +139,10 @@ def upgrade(company: Company, usage: Usage, later: Path, before: Path) -> Steps:
 
     begin("nothing")
     time.sleep(QUIET_S)
-    for wheel, way in ((later, "there"), (before, "back")):
-        begin(f"{way}: install")
-        install(company.folder / "server", "--no-deps", "--force-reinstall", str(wheel))
+    begin("there: install")
+    install_beside(company.folder / "server-0.2.0", later)
+    for version, way in (("server-0.2.0", "there"), ("server-0.1.0", "back")):
+        lead_to(company.folder, version)
         if way == "there":
             begin(f"{way}: migrate")
             assert company.says("migrate").startswith("1 migrations were applied")

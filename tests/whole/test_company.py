@@ -73,6 +73,20 @@ def install(folder: Path, *words: str) -> None:
     subprocess.run(command, check=True, timeout=300)
 
 
+def install_beside(folder: Path, wheel: Path) -> None:
+    """Install only Trainyard itself there: what it needs is what the first server has."""
+    install(folder, "--no-deps", str(wheel))
+    [packages] = folder.parent.glob("server-0.1.0/lib/python*/site-packages")
+    [own] = folder.glob("lib/python*/site-packages")
+    (own / "others.pth").write_text(f"{packages}\n")
+
+
+def lead_to(folder: Path, version: str) -> None:
+    """As `ln -sfn` does."""
+    (folder / "server").unlink(missing_ok=True)
+    (folder / "server").symlink_to(version)
+
+
 class Redis(Valkey):
     """Debian's Redis with a password, on a port of the loopback."""
 
@@ -224,11 +238,9 @@ def running_company(owner: pwd.struct_passwd) -> Iterator[Company | None]:
         one = Company(folder, database, owner)
         try:
             wheel = wheel_of(source_in(folder / "source"), folder)
-            install(folder / "server", f"{wheel}[server]")
-            install(folder / "node", "--no-deps", str(wheel))
-            [packages] = (folder / "server").glob("lib/python*/site-packages")
-            [others] = (folder / "node").glob("lib/python*/site-packages")
-            (others / "others.pth").write_text(f"{packages}\n")
+            install(folder / "server-0.1.0", f"{wheel}[server]")
+            lead_to(folder, "server-0.1.0")
+            install_beside(folder / "node", wheel)
             with pytest.MonkeyPatch.context() as patch:
                 for name in ("SSL_CERT_FILE", "TRAINYARD_CA"):  # for the test itself
                     patch.setenv(name, str(folder / "ca.pem"))
@@ -331,10 +343,10 @@ def start_all_again(company: Company, yard: Yard, run: str) -> None:
 
 def upgrade_and_back(company: Company, yard: Yard, run: str) -> None:
     """A later version with one more table, and back to this one."""
-    [before] = company.folder.glob("*.whl")
-    for wheel, migrates in ((later_wheel(company.folder), True), (before, False)):
-        install(company.folder / "server", "--no-deps", "--force-reinstall", str(wheel))
-        if migrates:
+    install_beside(company.folder / "server-0.2.0", later_wheel(company.folder))
+    for version in ("server-0.2.0", "server-0.1.0"):
+        lead_to(company.folder, version)
+        if version == "server-0.2.0":
             assert company.says("migrate").startswith("1 migrations were applied")
         for name in ("control", "ingest", "web-0", "web-1"):
             company.again(name)
