@@ -20,6 +20,7 @@ CHART_LONG = Goal(AT_MOST, 40)  # over a hundred million
 CHART_MANY = Goal(AT_MOST, 250)  # fifty runs in one request
 LIVE_MEDIAN = Goal(AT_MOST, 80)  # milliseconds from log() to the browser
 LIVE_P99 = Goal(AT_MOST, 200)
+NOTICE_P95 = Goal(AT_MOST, 2)  # seconds from what happens to the receipt by its receiver
 SOCKETS_P99 = Goal(AT_MOST, 500)  # milliseconds of a delivery to one of 1,000 sockets
 SOCKETS_LOST = Goal(AT_MOST, 0)
 TRACE_LOOK = Goal(AT_MOST, 5)  # microseconds of a step of which nobody wants a trace
