@@ -84,12 +84,12 @@ async def _from_thread(allowed: Generator[Part], parts: Generator[Part]) -> Asyn
 
 def _giving_back(work: Callable[[], T]) -> T:
     """Do it, and keep no connection to the database while somebody reads slowly: 40 are for all that a web is asked.
-    What reads in a transaction keeps its own."""
+    What reads of one moment keeps its own."""
     try:
         return work()
     finally:
         for one in connections.all(initialized_only=True):
-            if not one.in_atomic_block:
+            if not one.in_atomic_block and not getattr(one, "is_snapshot", False):
                 one.close_if_unusable_or_obsolete()
 
 

@@ -128,6 +128,19 @@ def test_one_person_reads_so_many_long_answers_at_once(cast: Cast, run: Run, mon
     assert not streaming._num_open[cast.viewer.pk]
 
 
+@pytest.mark.django_db(transaction=True, databases="__all__")
+@pytest.mark.parametrize("ending", ["csv", "arrow"])
+def test_what_is_read_of_one_moment_comes_whole(cast: Cast, run: Run, ending: str) -> None:
+    api, path = Api(cast.viewer), f"/runs/{run.pk}/series.{ending}"
+    whole = b"".join(parts(api("GET", path)))
+
+    async def got() -> bytes:
+        answer: Any = await AsyncClient().get(f"/api/v1{path}", headers=api.headers)
+        return b"".join([part async for part in answer.streaming_content])
+
+    assert async_to_sync(got)() == whole
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_slow_reader_keeps_no_connection_to_the_database(cast: Cast, run: Run) -> None:
     if connection.vendor != "postgresql":
