@@ -1,12 +1,15 @@
-"""The documentation: the Markdown of docs/, as pages and as it is. Pages and order are those of docs/index.md."""
+"""The documentation: the Markdown of docs/, as pages, as it is, and searched. Pages and order are those of
+docs/index.md."""
 
 import posixpath
 import re
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.html import escape, format_html_join
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -21,6 +24,7 @@ LISTED = re.compile(r"^(?:## (.+)|- \[(.+?)\]\((\S+?\.md)\): (.+))$", re.MULTILI
 NAME = re.compile(r"(?:[\w@-][\w@.-]*/)*[\w@-][\w@.-]*", re.ASCII)  # no part begins with a dot
 PICTURES = {"jpg": "image/jpeg", "png": "image/png"}
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+MOST_FOUND, MOST_CHARACTERS = 40, 240  # sections, and of each
 
 
 def listed() -> list[tuple[str, list[dict[str, str]]]]:
@@ -42,12 +46,58 @@ def document(request: HttpRequest, name: str = "") -> HttpResponse:
     if name and not name.endswith("/"):
         kind = PICTURES.get(name.rpartition(".")[2], "text/plain; charset=utf-8")
         return HttpResponse(_read(name), "text/markdown; charset=utf-8" if name.endswith(".md") else kind)
+    if words := request.GET.get("q", "").strip()[:100]:
+        shown = {"parts": listed(), "name": INDEX, "title": f"Search: {words}", "words": words}
+        return show(request, "docs/search.html", {**shown, "found": search(words), "most": MOST_FOUND})
     name = f"{name[:-1]}.md" if name else INDEX
     tokens, headings = parse(_read(name).decode(), name)
     body = SafeString(MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}))
     title = headings[0][2] if headings else name
     shown = {"parts": listed(), "name": name, "title": title, "body": body}
     return show(request, "docs/page.html", {**shown, "headings": [one for one in headings if one[0] == "h2"]})
+
+
+# Search: sections that have all of the words, those that have more of them in their titles first.
+
+
+class Section(NamedTuple):
+    title: str  # of its page, and its own behind a point
+    url: str
+    text: str
+
+
+def search(words: str) -> list[tuple[Section, SafeString]]:
+    """Return the sections, each with a part of its text as HTML, in which the words are marked."""
+    wanted = words.lower().split()
+    like = re.compile(f"({'|'.join(map(re.escape, wanted))})", re.IGNORECASE)
+    found = [one for one in _sections() if all(word in f"{one.title} {one.text}".lower() for word in wanted)]
+    found.sort(key=lambda one: -sum(word in one.title.lower() for word in wanted))  # keeps the order of the pages
+    return [(one, _marked(one.text, like)) for one in found[:MOST_FOUND]]
+
+
+def _marked(text: str, like: re.Pattern[str]) -> SafeString:
+    hit = like.search(text)
+    begin = text.rfind(" ", 0, max(0, hit.start() - MOST_CHARACTERS // 3) if hit else 0) + 1
+    end = begin + MOST_CHARACTERS
+    pieces = like.split(f"{'… ' * (begin > 0)}{text[begin:end]}{' …' * (end < len(text))}")
+    return format_html_join("", "{}<mark>{}</mark>", zip(pieces[:-1:2], pieces[1::2], strict=True)) + escape(pieces[-1])
+
+
+@cache
+def _sections() -> list[Section]:
+    """All sections of all pages, read once: they are those of the version that runs."""
+    found = []
+    for one in (one for _, pages in listed() for one in pages):
+        title, url, texts = one["title"], one["url"], list[str]()
+        tokens, _ = parse(_read(one["name"]).decode(), one["name"])
+        for token, before in zip(tokens, [None, *tokens], strict=False):
+            if before is not None and before.type == "heading_open" and before.tag != "h1":
+                found.append(Section(title, url, " ".join(texts)))
+                title, url, texts = f"{one['title']} · {token.content}", f"{one['url']}#{before.attrs['id']}", []
+            elif token.children or token.type == "fence":
+                texts.append("".join(part.content for part in token.children or [token]))
+        found.append(Section(title, url, " ".join(texts)))
+    return [one for one in found if one.text]
 
 
 def parse(text: str, name: str) -> tuple[list[Token], list[tuple[str, str, str]]]:

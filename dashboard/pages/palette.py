@@ -6,7 +6,7 @@ import re
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 
-from dashboard.pages.docs import listed
+from dashboard.pages.docs import listed, search
 from dashboard.pages.shared.badges import badge, run_badge
 from dashboard.pages.shared.frame import entries, me_links, page
 from runs.models.indexes import first_rows
@@ -47,12 +47,14 @@ def _pages(request: HttpRequest, words: str) -> list[dict[str, str]]:
 
 
 def _documents(words: str) -> list[dict[str, str]]:
-    """The pages of the documentation, where the word "docs" asks for them: runs are named by the same words."""
+    """What the documentation has, where the word "docs" asks for it: runs are named by the same words."""
     if "docs" not in (wanted := words.lower().split()):
         return []
-    found = [(f"Docs: {one['title']}", one["url"]) for _, part in listed() for one in part]
-    fitting = [(label, url) for label, url in found if all(one in label.lower() for one in wanted)]
-    return [{"label": label, "kind": "page", "url": url} for label, url in fitting[:LIMIT]]
+    wanted.remove("docs")
+    found = [(one["title"], one["url"]) for _, part in listed() for one in part]
+    if wanted:
+        found = [(one.title, one.url) for one, _ in search(" ".join(wanted))]
+    return [{"label": f"Docs: {title}", "kind": "page", "url": url} for title, url in found[:LIMIT]]
 
 
 def _sweeps(request: HttpRequest, words: str) -> list[dict[str, str]]:

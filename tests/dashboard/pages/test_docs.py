@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.pages.docs import FOLDER, listed
+from dashboard.pages.docs import FOLDER, listed, search
 from runs.models import User
 from tests.cast import Cast
 
@@ -98,3 +98,29 @@ def test_the_palette_finds_pages_of_the_documentation(client: Client) -> None:
         "kind": "page",
         "url": "/docs/recovery/",
     } in items
+
+
+def test_the_palette_finds_what_is_said_in_a_section(client: Client) -> None:
+    items = client.get("/jump/", {"q": "docs NOTICE_HOSTS"}).json()["items"]
+    assert any("/docs/notices/#" in one["url"] for one in items), items
+
+
+def test_a_search_leads_to_sections_with_all_of_the_words(client: Client) -> None:
+    page = client.get("/docs/", {"q": "notice_hosts addresses"}).content.decode()
+    found = re.findall(r'<h2><a href="([^"]+)">', page)
+    assert found and "<mark>NOTICE_HOSTS</mark>" in page
+    for url in found:
+        path, anchor = urldefrag(url)
+        whole = client.get(path).content.decode()
+        assert "NOTICE_HOSTS" in whole and (not anchor or f'id="{anchor}"' in whole)
+
+
+def test_sections_that_have_the_words_in_their_titles_come_first() -> None:
+    titles = [one.title for one, _ in search("quiet hours")]
+    has_both = ["quiet hours" in title.lower() for title in titles]
+    assert has_both[0] and has_both == sorted(has_both, reverse=True)
+
+
+def test_what_is_nowhere_is_said_and_words_are_no_markup(client: Client) -> None:
+    page = client.get("/docs/", {"q": "<b>zyzzyva (["}).content.decode()
+    assert "No section has all of these words" in page and "<b>zyzzyva" not in page
