@@ -13,6 +13,8 @@ from django.urls import reverse
 
 from runs.admin import groups
 from runs.models import CodeBundle, Run
+from runs.rights.audit.chain import append
+from runs.rights.audit.facts import Act
 from tests.cast import Cast, make_attempt, make_node, make_user, permission
 
 MODELS = [*apps.get_app_config("runs").get_models(), *apps.get_app_config("metrics").get_models()]
@@ -72,6 +74,14 @@ def test_staff_see_the_groups_of_what_they_may_see(cast: Cast) -> None:
     client.force_login(person)
     text = client.get("/admin/").content.decode()
     assert "/admin/runs/node/" in text and "/admin/runs/user/" not in text and "<details" not in text
+
+
+def test_the_audit_shows_who_did_what_to_what(staff: Client) -> None:
+    row = append(Act(actor="mate", address="10.0.0.9", action="runs.stop", object="run 1", after={"run 1": {"a": 1}}))
+    for path in ("/admin/runs/auditentry/", f"/admin/runs/auditentry/{row.pk}/change/"):
+        text = staff.get(path).content.decode()
+        assert "mate 10.0.0.9" in text and "run 1" in text
+    assert "{&quot;after&quot;:{&quot;run 1&quot;:{&quot;a&quot;:1}},&quot;before&quot;:null}" in text
 
 
 def test_sizes_and_times_have_their_units(staff: Client, cast: Cast) -> None:
