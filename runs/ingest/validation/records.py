@@ -13,7 +13,6 @@ import numpy as np
 from msgspec.structs import asdict
 
 from runs.ingest.validation import rules
-from runs.records.checkpoints.read import CheckpointReport
 from runs.records.media.store import Item
 from runs.records.metrics.progress import ReportedFact
 from runs.records.points.store import StreamLines
@@ -36,7 +35,7 @@ class Record:
     begin: records.Begin | None = None
     is_end: bool = False
     lost: dict[str, int] = field(default_factory=dict)  # what the producer could not keep: how many, by code
-    checkpoint: CheckpointReport | None = None
+    checkpoint: records.Checkpoint | None = None
     facts: ReportedFact | None = None
     media: Item | None = None
     description: RunDescription | None = None

@@ -3,7 +3,9 @@
 import json
 from collections import OrderedDict
 
-from runs.records.checkpoints.read import OFF, CheckpointReport
+from msgspec.structs import replace
+
+from runs.records.checkpoints.read import OFF
 from runs.records.media.kinds import KINDS
 from runs.records.media.store import Item
 from runs.records.metrics.bulk import storable
@@ -63,16 +65,11 @@ def rows(group: records.Group) -> Rows:
     return Rows(head, steps, times, values)
 
 
-def checkpoint(record: records.Checkpoint) -> CheckpointReport:
+def checkpoint(record: records.Checkpoint) -> records.Checkpoint:
     if record.step is None and record.state != OFF:
         raise BadRecord("step: a checkpoint has one (it is None)")
-    names = ("bytes", "num_files", "world_size", "took_s", "stall_s", "key_version")
-    facts = {name: getattr(record, name) for name in names}
-    facts["degrees"] = {storable(axis): number for axis, number in record.degrees.items()}
-    why, memory = storable(record.why)[:MAX_WHY], storable(record.memory)
-    return CheckpointReport(
-        record.state, record.step, record.fence, record.run, record.at, why, record.missing, memory, facts
-    )
+    degrees = {storable(axis): number for axis, number in record.degrees.items()}
+    return replace(record, degrees=degrees, why=storable(record.why)[:MAX_WHY], memory=storable(record.memory))
 
 
 def facts(record: records.Facts) -> ReportedFact:

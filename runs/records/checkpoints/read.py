@@ -1,8 +1,5 @@
 """Reading checkpoints: from which of them a run can go on."""
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from runs.models import Run
 from runs.records.metrics.models import Checkpoint, CheckpointQuerySet
 
@@ -39,21 +36,3 @@ def _on_the_way(run_id: str) -> CheckpointQuerySet:
 def find(run_id: str, step: int) -> Checkpoint | None:
     """Return the run's checkpoint of that step to go on from, the newest attempt's; None where there is none."""
     return Checkpoint.objects.sound().filter(run_id=run_id, step=step).order_by("-fence").first()
-
-
-# Reports of ranks about checkpoints.
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointReport:
-    """``run`` is empty and ``fence`` None where the rank reports on its own run; ``facts`` are columns of the row."""
-
-    state: str
-    step: int | None = None
-    fence: int | None = None
-    run: str = ""
-    at: float | None = None
-    why: str = ""
-    is_missing: bool = False  # what is called invalid was only not found: another node may have it
-    memory: str = ""  # names of nodes: it is about a state in their memory, which has no row
-    facts: dict[str, Any] = field(default_factory=dict)

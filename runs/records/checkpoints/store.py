@@ -8,22 +8,21 @@ from collections.abc import Sequence
 
 from django.db.models import F
 
-from runs.records.checkpoints.read import ANEW, DELETED, INVALID, OFF, RESTORED, SAVED, CheckpointReport
+from runs.records.checkpoints.read import ANEW, DELETED, INVALID, OFF, RESTORED, SAVED
 from runs.records.metrics.bulk import delete_rows, in_parts
 from runs.records.metrics.models import Checkpoint, CheckpointUse, Producer
+from trainyard.contract.records import Checkpoint as Report
 
 MAX_REPORTS = 1_000  # of one batch: the last; no training comes near it
 MAX_PER_RUN = 10_000  # those that were deleted longest ago go first
 SLACK = 500
 MAX_USES_PER_RUN = 1_000
-CHANGING = (
-    "bytes", "num_files", "world_size", "degrees", "took_s", "stall_s", "at", "rank", "node", "producer", "is_late",
-    "deleted_at", "invalid_why", "key_version",
-)  # fmt: skip
+FACTS = ("bytes", "num_files", "world_size", "degrees", "took_s", "stall_s", "key_version")  # that a report says
+CHANGING = (*FACTS, "at", "rank", "node", "producer", "is_late", "deleted_at", "invalid_why")
 
 
 def write_reports(
-    run_id: str, *, attempt: int, newest: int, now: float, reports: Sequence[tuple[Producer, CheckpointReport]]
+    run_id: str, *, attempt: int, newest: int, now: float, reports: Sequence[tuple[Producer, Report]]
 ) -> int:
     """Store the reports of ranks of ``attempt`` (a fence) in order, and return how many could not be kept.
 
@@ -48,7 +47,7 @@ class _Batch:
             rows = Checkpoint.objects.filter(run_id=run_id, step__in=some)
             self._rows.update(((row.step, row.fence), row) for row in rows)
 
-    def take(self, producer: Producer, report: CheckpointReport, now: float, *, is_late: bool) -> bool:
+    def take(self, producer: Producer, report: Report, now: float, *, is_late: bool) -> bool:
         """Take one report; False where this attempt may not report it."""
         is_own = report.run in ("", self._run_id)
         fence = self._attempt if report.fence is None else report.fence
@@ -62,7 +61,7 @@ class _Batch:
             about = {"step": report.step, "fence": fence, "source_run": report.run or self._run_id}
             said = {"state": report.state, "at": at, "why": report.why, "memory": report.memory}
             self._uses.append(CheckpointUse(run_id=self._run_id, attempt=self._attempt, **said, **about))
-        if is_own and report.step is not None and not report.memory:
+        if is_own and report.step is not None and not report.memory:  # a state in memory has no row
             self._change((report.step, fence), producer, report, at, is_late=is_late)
         return True
 
@@ -80,19 +79,17 @@ class _Batch:
         CheckpointUse.objects.bulk_create(self._uses[:room])
         return len(self._uses[room:])
 
-    def _change(
-        self, key: tuple[int, int], producer: Producer, report: CheckpointReport, at: float, *, is_late: bool
-    ) -> None:
+    def _change(self, key: tuple[int, int], producer: Producer, report: Report, at: float, *, is_late: bool) -> None:
         row = self._rows.get(key)
         if report.state == SAVED:
             row = row or Checkpoint(run_id=self._run_id, step=key[0], fence=key[1])
             row.at, row.is_late, row.deleted_at, row.invalid_why = at, is_late, None, ""
             row.rank, row.node, row.producer = producer.rank, producer.node, producer.producer
-            for name, value in report.facts.items():
-                setattr(row, name, value)
+            for name in FACTS:
+                setattr(row, name, getattr(report, name))
         elif row is not None and report.state == DELETED:
             row.deleted_at = at
-        elif row is not None and report.state == INVALID and not report.is_missing:
+        elif row is not None and report.state == INVALID and not report.missing:
             row.invalid_why = report.why or "It could not be read."
         else:
             return
