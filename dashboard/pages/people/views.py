@@ -129,12 +129,12 @@ def project_page(request: HttpRequest, project: Project, *, status: int = 200, *
 
 def _around(request: HttpRequest, project: Project) -> dict[str, object]:
     held = permissions_in(request.user, project)
-    may_manage = Permission.MEMBERS_MANAGE in held
     invitations = open_invitations().filter(project=project).select_related("created_by", "by_token")
     members = MemberTable(request, project)
     part = request.GET.get("part", "")
     return {
         "project": project,
+        "held": held,
         "parts": PARTS,
         "part": part if part in PARTS else "members",
         "time": time_view(time_of_all(Run.objects.filter(project=project), timezone.now()), "All runs"),
@@ -143,17 +143,12 @@ def _around(request: HttpRequest, project: Project) -> dict[str, object]:
         "git_keys": project.git_keys.all() if Permission.GIT_KEYS_READ in held else [],
         "invitations": invitations if Permission.INVITATIONS_READ in held else [],
         "secrets": project.secrets.all() if Permission.SECRETS_READ in held else [],
-        "may_see_secrets": Permission.SECRETS_READ in held,
         "may_set": Permission.SECRETS_WRITE in held,
-        "may_manage": may_manage,
-        "may_see_keys": Permission.GIT_KEYS_READ in held,
-        "may_manage_keys": Permission.GIT_KEYS_MANAGE in held,
         "roles": members.roles,
         "meanings": [(role.label, MEANINGS[role]) for role in Role],
         "may_create": can_create_projects(request.user),
         **_rights(request, project, held),
         **usage_context(project),
-        "may_ask_second_factor": Permission.OWNERS_MANAGE in held,
     }
 
 
@@ -164,11 +159,8 @@ def _rights(request: HttpRequest, project: Project, held: frozenset[Permission])
         "groups": [(one, permissions_of(one.role, one.custom_role) <= held) for one in groups],
         "group_names": actions.visible_groups(person(request)).values_list("name", flat=True),
         "custom_roles": project.custom_roles.all(),
-        "may_make_roles": Permission.ROLES_MANAGE in held,
         "grantable": [one for one in Permission if one in held],
         "accounts": accounts if Permission.TOKENS_READ in held else [],
-        "may_see_accounts": Permission.TOKENS_READ in held,
-        "may_manage_accounts": Permission.TOKENS_MANAGE in held,
     }
 
 
