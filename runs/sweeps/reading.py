@@ -1,21 +1,23 @@
 """Sweeps and trials as REST and pages show them, as typed values read in few queries."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from django.db.models import Count, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from runs.models import Sweep, Trial, TrialReport
+from runs.presenting.stamps import stamp
 from runs.records.metrics.bulk import in_parts
 from runs.records.metrics.models import Telemetry
 from runs.rights.access import Someone, visible_sweeps
 from runs.sweeps.analysis.best import TrialPoint, pareto_front
 from runs.sweeps.analysis.importance import HOW_FAR
+from trainyard.contract.answers import sweeps as answers
 from trainyard.contract.statuses import TrialState
+from trainyard.grouping import grouped
 from trainyard.spec.sweeps import SweepSpec
 
 
@@ -27,29 +29,6 @@ class SweepSummary(NamedTuple):
     spec: SweepSpec
     counts: Mapping[str, int]
     best: Trial | None
-
-
-@dataclass(frozen=True)
-class TrialRow:
-    """One trial. ``rank_seconds`` is what its run took, in seconds times ranks; of a live one until now."""
-
-    number: int
-    run: str | None
-    state: str
-    value: float | None
-    values: tuple[float, ...]
-    parameters: Mapping[str, Any]
-    started_at: datetime | None
-    ended_at: datetime | None
-    steps: int | None
-    pruned_at_step: int | None
-    parent: int | None
-    parent_step: int | None
-    by_hand: bool
-    rank_seconds: float
-    reason: str = ""
-    run_name: str = ""
-    further_runs: tuple[str, ...] = field(default=())
 
 
 def sweeps_of(user: Someone, *, project: str = "", status: Sequence[str] = (), words: str = "") -> QuerySet[Sweep]:
@@ -74,12 +53,9 @@ def summary_of(row: Sweep) -> SweepSummary:
     return summaries_of([row])[0]
 
 
-OWN = (
-    "number", "state", "value", "parameters", "started_at", "ended_at", "steps", "pruned_at_step", "parent_step",
-    "by_hand", "reason",
-)  # fmt: skip
+OWN = ("number", "state", "value", "parameters", "steps", "pruned_at_step", "by_hand", "reason")
 FURTHER = (
-    "run_id", "values", "parent__number", "run__name", "run__started_at", "run__ended_at",
+    "run_id", "values", "started_at", "ended_at", "parent__number", "run__started_at", "run__ended_at",
     "run__num_nodes", "run__slots_per_node", "run__slot_shares",
 )  # fmt: skip
 TEXTS = {
@@ -89,7 +65,7 @@ TEXTS = {
 NAIVE = (19, 26)  # characters of a time without offset, in whole seconds or in microseconds
 
 
-def sweep_trials(sweep: Sweep, now: datetime, *, numbers: Collection[int] | None = None) -> list[TrialRow]:
+def sweep_trials(sweep: Sweep, now: datetime, *, numbers: Collection[int] | None = None) -> list[answers.Trial]:
     """Return all trials, or those with the numbers, by number: in one query (and one more where trials have several
     seeds)."""
     found = Trial.objects.filter(sweep=sweep)
@@ -186,26 +162,26 @@ def _values(values: Sequence[float] | None, value: float | None) -> tuple[float,
     return tuple(values or ()) or (() if value is None else (value,))
 
 
-def _further_runs(sweep: Sweep) -> dict[int, tuple[str, ...]]:
-    found: dict[int, tuple[str, ...]] = {}
+def _further_runs(sweep: Sweep) -> dict[int, list[str]]:
     links = Trial.objects.filter(sweep=sweep, further_runs__run__isnull=False).order_by("number", "further_runs__seed")
-    for number, run_id in links.values_list("number", "further_runs__run_id"):
-        found[number] = (*found.get(number, ()), run_id)
-    return found
+    return grouped(links.values_list("number", "further_runs__run_id"))
 
 
-def _trial_row(row: Mapping[str, Any], now: datetime, further: Mapping[int, tuple[str, ...]]) -> TrialRow:
+def _trial_row(row: Mapping[str, Any], now: datetime, further: Mapping[int, list[str]]) -> answers.Trial:
+    """``rank_seconds`` is what its run took, in seconds times ranks; of a live one until now."""
     started, ranks = row["run__started_at"], (row["run__num_nodes"] or 1) * (row["run__slots_per_node"] or 1)
     spent_s = ((row["run__ended_at"] or now) - started).total_seconds() if started is not None else 0.0
-    return TrialRow(
+    found = {
         **{name: row[name] for name in OWN},
-        run=row["run_id"],
-        values=_values(row["values"], row["value"]),
-        parent=row["parent__number"],
-        rank_seconds=max(0.0, spent_s) * ranks / (row["run__slot_shares"] or 1),
-        run_name=row["run__name"] or "",
-        further_runs=further.get(row["number"], ()),
-    )
+        "run": row["run_id"],
+        "values": list(_values(row["values"], row["value"])),
+        "started_at": stamp(row["started_at"]),
+        "ended_at": stamp(row["ended_at"]),
+        "parent": row["parent__number"],
+        "rank_seconds": max(0.0, spent_s) * ranks / (row["run__slot_shares"] or 1),
+        "further_runs": further.get(row["number"], []),
+    }
+    return cast(answers.Trial, found)
 
 
 def trial_of_run(run_id: str) -> Trial | None:

@@ -102,8 +102,9 @@ def _sweep(user: User, thing: Shared) -> dict[str, object]:
     line = StillLine(0, "best so far", [read.Curve("", goal.metric, {}, 1, "raw", columns)])
     chart = still_chart(f"Best {goal.metric} over trials", [line]) if best else ""
     rows = [
-        (one, trial_badge(one.state), [setting(one.parameters[p]) if p in one.parameters else "–" for p in labels])
+        (one, trial_badge(one["state"]), [setting(given[p]) if p in given else "–" for p in labels])
         for one in trials[:MAX_TRIALS]
+        for given in [one["parameters"]]
     ]
     shown = {"sweep": summary, "badge": badge(summary.row.status), "labels": labels.values()}
     return {**shown, "chart": chart, "rows": rows, "num_trials": len(trials)}

@@ -13,16 +13,18 @@ from django.utils.html import escape
 from dashboard.pages.shared import drawn, numbers
 from dashboard.pages.shared.badges import Badge, badge, trial_badge
 from dashboard.pages.shared.grid import GridRow, Sort
-from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
+from dashboard.pages.shared.run_rows import LOSS, Row, coloured, rows, run_url
 from dashboard.pages.shared.sheet import Kind, Sheet
 from dashboard.pages.shared.stencil import stencil
 from dashboard.pages.sweeps.columns import labels_of
 from dashboard.pages.sweeps.verbs import has_seeds
-from runs.models import Sweep, Trial
+from runs.models import Sweep
+from runs.models import Trial as TrialRow
 from runs.models.indexes import one_of
 from runs.rights.access import Permission, can, visible_runs
 from runs.sweeps.analysis.best import TrialPoint, is_number, text_of
-from runs.sweeps.reading import TrialRow, sweep_trials, trial_points
+from runs.sweeps.reading import sweep_trials, trial_points
+from trainyard.contract.answers.sweeps import Trial
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 
 MAX_BRUSHES = 40
@@ -33,13 +35,13 @@ KEY = "trial-"  # in front of the number
 
 
 class TrialLine(NamedTuple):
-    trial: TrialRow
+    trial: Trial
     row: Row | None  # of its run, once it has one
 
     @property
     def badge(self) -> Badge:
-        is_of_run = self.row is not None and self.trial.state in LIVE and self.row.run.is_live
-        return badge(self.row.run.status) if is_of_run and self.row else trial_badge(self.trial.state)
+        is_of_run = self.row is not None and self.trial["state"] in LIVE and self.row.run.is_live
+        return badge(self.row.run.status) if is_of_run and self.row else trial_badge(self.trial["state"])
 
 
 class TrialTable:
@@ -68,16 +70,16 @@ class TrialTable:
     def rows(self, keys: Sequence[str]) -> list[tuple[GridRow, TrialLine]]:
         """Return the rows of these keys, of which only the trials are read whole."""
         wanted = [int(key.removeprefix(KEY)) for key in keys]
-        known = {one.number: one for one in sweep_trials(self._sweep, timezone.now(), numbers=wanted)}
+        known = {one["number"]: one for one in sweep_trials(self._sweep, timezone.now(), numbers=wanted)}
         trials = [known[number] for number in wanted if number in known]
-        ids = [one.run for one in trials if one.run]
+        ids = [one["run"] for one in trials if one["run"]]
         runs = list(visible_runs(self._request.user).filter(one_of("pk", ids))) if ids else []
         seen = {row.run.pk: row for row in coloured(self._request.user, rows(runs))}
         may_act = can(self._request.user, self._sweep.project, Permission.SWEEPS_LAUNCH)
         found = []
         for trial in trials:
-            row = seen.get(trial.run or "")
-            key, name = f"{KEY}{trial.number}", f"trial {trial.number}"
+            row = seen.get(trial["run"] or "")
+            key, name = f"{KEY}{trial['number']}", f"trial {trial['number']}"
             actions = self._actions(trial) if may_act else ""
             colour, run = (row.colour, row.run.pk) if row else (0, "")
             found.append((GridRow(key, name, (), colour, actions, run=run), TrialLine(trial, row)))
@@ -87,7 +89,7 @@ class TrialTable:
         objectives = enumerate(self._sweep.parsed.objectives)
         return {
             "name": Kind("Trial", 130, _name, sort=OLDEST, phone=""),
-            "status": Kind("Status", 116, lambda line: drawn.titled(line.badge, line.trial.reason), phone="end"),
+            "status": Kind("Status", 116, lambda line: drawn.titled(line.badge, line.trial["reason"]), phone="end"),
             **{
                 f"{VALUE}:{at}": Kind(one.metric, 116, partial(_value, at=at), f"{VALUE}:{at}", True, "")
                 for at, one in objectives
@@ -97,18 +99,18 @@ class TrialTable:
                 for path, label in self._labels.items()
             },
             "progress": Kind("Progress", 150, _progress, phone="wide"),
-            "train/loss": Kind("train/loss", 104, _spark),
+            LOSS: Kind(LOSS, 104, lambda one: drawn.sparkline(one.row.spark, LOSS) if one.row else ""),
             "took": Kind("Took", 84, _took, is_number=True),
         }
 
-    def _actions(self, trial: TrialRow) -> str:
+    def _actions(self, trial: Trial) -> str:
         buttons = stencil(
             "sweeps/_row_actions.html", ("sweep_id", "number"), has_seeds=has_seeds(self._sweep),
-            can_promote=trial.state == TrialState.PRUNED and bool(trial.run),
-            can_launch=trial.state in TRIAL_FINAL and trial.state != TrialState.FAILED,
-            can_replay=self._sweep.parsed.sampler.name == "population" and trial.parent is not None,
+            can_promote=trial["state"] == TrialState.PRUNED and bool(trial["run"]),
+            can_launch=trial["state"] in TRIAL_FINAL and trial["state"] != TrialState.FAILED,
+            can_replay=self._sweep.parsed.sampler.name == "population" and trial["parent"] is not None,
         )  # fmt: skip
-        return buttons.fill(sweep_id=self._sweep.pk, number=trial.number)
+        return buttons.fill(sweep_id=self._sweep.pk, number=trial["number"])
 
     def _without(self, axis: str) -> str:
         rest = self._asked._replace(brushes=[one for one in self._asked.brushes if one.axis != axis])
@@ -117,22 +119,22 @@ class TrialTable:
 
 def _name(line: TrialLine) -> str:
     trial = line.trial
-    words = f"Trial {trial.number}"
+    words = f"Trial {trial['number']}"
     link = (
         f'<a class="name" tabindex="-1" href="{run_url(line.row.run.pk)}" data-open>{words}</a>'
         if line.row
         else f'<span class="name">{words}</span>'
     )
-    return f'{link} <span class="tag">by hand</span>' if trial.by_hand else link
+    return f'{link} <span class="tag">by hand</span>' if trial["by_hand"] else link
 
 
 def _value(line: TrialLine, at: int) -> str:
-    values = line.trial.values
+    values = line.trial["values"]
     return f"<b>{numbers.number(values[at])}</b>" if at < len(values) else drawn.NOTHING
 
 
 def _setting(line: TrialLine, path: str) -> str:
-    parameters = line.trial.parameters
+    parameters = line.trial["parameters"]
     return drawn.clipped(numbers.setting(parameters[path])) if path in parameters else drawn.NOTHING
 
 
@@ -140,12 +142,8 @@ def _progress(line: TrialLine) -> str:
     row = line.row
     if row is None:
         return drawn.NOTHING
-    step = line.trial.steps if row.step is None else row.step
+    step = line.trial["steps"] if row.step is None else row.step
     return f'<div class="is-{line.badge.colour}">{drawn.progress(step, row.steps, row.run.name)}</div>'
-
-
-def _spark(line: TrialLine) -> str:
-    return drawn.sparkline(line.row.spark, "train/loss") if line.row else ""
 
 
 def _took(line: TrialLine) -> str:
@@ -199,7 +197,7 @@ def numbers_of(sweep: Sweep, asked: Asked, sorts: Sequence[str]) -> list[int]:
         for sort in (NEWEST, *reversed(sorts)):
             found = ordered(found, sort)
         return [one.number for one in found]
-    rows = Trial.objects.filter(sweep=sweep, **({"state": asked.state} if asked.state else {}))
+    rows = TrialRow.objects.filter(sweep=sweep, **({"state": asked.state} if asked.state else {}))
     return list(rows.order_by(*order).values_list("number", flat=True))
 
 

@@ -1,8 +1,7 @@
 """``/sweeps``: searches over the fields of a spec."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -93,7 +92,7 @@ def find(request: HttpRequest, query: Query[SweepsQuery]) -> "Page[answers.Sweep
     user = actor(request)
     project = named_project(user, query.project).name if query.project else ""
     found = reading.sweeps_of(user, project=project, status=query.status, words=query.q)
-    return query.page(found, _items, sort="-created_at")
+    return query.page(found, lambda rows: [_item(one) for one in reading.summaries_of(rows)], sort="-created_at")
 
 
 @router.get("/sweeps/{sweep_id}", response=SweepOut)
@@ -164,17 +163,14 @@ def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> an
     return {"runs": [run.pk for run in runs]}
 
 
-def _items(rows: Sequence[Sweep]) -> list[answers.SweepItem]:
-    return [_item(one) for one in reading.summaries_of(rows)]
-
-
 def _one(sweep: Sweep) -> answers.Sweep:
-    trials = [
-        asdict(one) | {"started_at": stamp(one.started_at), "ended_at": stamp(one.ended_at)}
-        for one in reading.sweep_trials(sweep, timezone.now())
-    ]
-    found = {"spec": sweep.spec, "trials": trials, "front": reading.front_of(sweep), "scaling": scaling_of(sweep)}
-    return cast(answers.Sweep, _item(reading.summary_of(sweep)) | found)
+    return {
+        **_item(reading.summary_of(sweep)),
+        "spec": sweep.spec,
+        "trials": reading.sweep_trials(sweep, timezone.now()),
+        "front": reading.front_of(sweep),
+        "scaling": scaling_of(sweep),
+    }
 
 
 def _item(one: reading.SweepSummary) -> answers.SweepItem:

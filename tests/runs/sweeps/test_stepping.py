@@ -89,8 +89,8 @@ def test_a_sweep_keeps_as_many_trials_live_as_it_may_and_ends_with_the_best(star
     best = summary_of(sweep).best
     assert best is not None and (best.number, best.value) == (3, pytest.approx(0.7))
     rows = sweep_trials(sweep, timezone.now())
-    assert [one.value for one in rows] == pytest.approx([1.0, 0.9, 0.8, 0.7])
-    assert rows[0].rank_seconds == pytest.approx(10.0, abs=1.0)
+    assert [one["value"] for one in rows] == pytest.approx([1.0, 0.9, 0.8, 0.7])
+    assert rows[0]["rank_seconds"] == pytest.approx(10.0, abs=1.0)
     assert Run.objects.count() == 4
 
 
@@ -313,7 +313,7 @@ def test_a_trial_of_several_seeds_has_their_mean(start: Callable[..., Sweep]) ->
         end(run)
     sweep = step(sweep)
     assert (sweep.status, trial(sweep, 0).value) == (SweepStatus.SUCCEEDED, 2.0)
-    assert len(sweep_trials(sweep, timezone.now())[0].further_runs) == 1
+    assert len(sweep_trials(sweep, timezone.now())[0]["further_runs"]) == 1
 
 
 def test_old_runs_that_match_the_space_are_where_a_warm_sweep_starts(start: Callable[..., Sweep]) -> None:
