@@ -7,7 +7,7 @@ from trainyard.contract.reports import MAX_STACK_CHARACTERS, PendingCollective
 
 
 class Description(msgspec.Struct):
-    """JSON in the marker's text. The sampler writes it with Python's own library alone: see ``sampler.Written``."""
+    """JSON in the marker's text. The sampler writes it with Python's own library alone: see ``sampler.describe``."""
 
     collective: PendingCollective | None = None
     entered: dict[str, int] = {}  # msgspec makes a new one for each

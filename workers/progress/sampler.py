@@ -23,28 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import TypedDict
-
     from workers.progress.marker import Marker
-
-    class WrittenCollective(TypedDict):
-        """As ``trainyard.contract.reports.PendingCollective`` is read."""
-
-        operation: str
-        group: str
-        ranks: list[int]
-        sequence: int
-        is_pair: bool
-
-    class Written(TypedDict):
-        """As ``workers.progress.description.Description`` is read."""
-
-        collective: WrittenCollective | None
-        entered: dict[str, int]
-        line: str
-        stack: str
-        is_compiling: bool
-
 
 EVERY_S = 1.0
 DESCRIBED_EVERY = 2  # samples without a new collective, between two descriptions
@@ -116,7 +95,7 @@ def probe_connections() -> None:
                     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-def fitting(written: Written, room: int) -> bytes:
+def fitting(written: dict[str, Any], room: int) -> bytes:
     """Return the description as JSON of at most ``room`` bytes."""
     text = json.dumps(written).encode()
     if len(text) > room:
@@ -134,8 +113,8 @@ def sequences() -> dict[str, int]:
     return found
 
 
-def describe(folder: Path) -> Written:
-    """Return where this rank is, seen from another thread than its main one."""
+def describe(folder: Path) -> dict[str, Any]:
+    """Return where this rank is, seen from another thread than its main one, as ``Description`` is read."""
     main = threading.main_thread().ident
     frames = list(_frames(sys._current_frames().get(main) if main is not None else None))
     return {
@@ -147,8 +126,8 @@ def describe(folder: Path) -> Written:
     }
 
 
-def pending_collective() -> WrittenCollective | None:
-    """Return the oldest collective that this rank has entered and not left."""
+def pending_collective() -> dict[str, Any] | None:
+    """Return the oldest collective that this rank has entered and not left, as ``PendingCollective`` is read."""
     module = sys.modules.get(C10D)
     if module is None:
         return None
