@@ -20,7 +20,6 @@ from runs.records.points import read
 from runs.records.time_use.split import TimeUse
 from runs.records.time_use.sums import times_shown, times_written
 from runs.recovery.policy import NOT_COUNTED, num_lost
-from runs.values.columns import Recovery
 from runs.values.status import FINAL, Phase, Status
 from trainyard.contract.answers.runs import Lamp, Lamps, LeftOutNode, Restarts, Rewind, RunDocument, SeriesSummary
 from trainyard.contract.limits import CONTACT_LOST_S
@@ -328,15 +327,11 @@ def restarts_document(run: Run, now: datetime) -> Restarts:
         "used": recovery.number - is_free if now.timestamp() - recovery.failed_at <= rules.window_s else 0,
         "total": recovery.total,
         "due_at": stamp(run.recover_at),
-        "left_out": [] if run.is_final else _left_out(recovery, now),
+        "left_out": [
+            LeftOutNode(node=one.name, why=one.why, until=stamp(one.until), is_excluded=one.is_excluded)
+            for one in (() if run.is_final else recovery.left_out_at(now.timestamp()))
+        ],
         "source": recovery.source,
         "from_step": recovery.from_step if recovery.source else None,
         "steps_lost": num_lost(recovery) if recovery.source else None,
     }
-
-
-def _left_out(recovery: Recovery, now: datetime) -> list[LeftOutNode]:
-    return [
-        LeftOutNode(node=one.name, why=one.why, until=stamp(one.until), is_excluded=one.is_excluded)
-        for one in recovery.left_out_at(now.timestamp())
-    ]

@@ -66,8 +66,12 @@ def write(user: User, target: Path, now: datetime) -> int:
     try:
         with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("README.txt", README.format(name=user.username, at=now.isoformat()))
-            archive.writestr("data_map.json", _json(_map()))
-            num_rows = sum(_add(archive, f"{_name(one)}.json", rows_of(one, user)) for one in HOLDINGS)
+            files = {f"{one.model}.{one.lookup}.json": one for one in HOLDINGS}
+            words = [
+                {"file": file, "holds": one.holds, "on_erasure": str(one.on_erasure)} for file, one in files.items()
+            ]
+            archive.writestr("data_map.json", _json(words))
+            num_rows = sum(_add(archive, file, rows_of(one, user)) for file, one in files.items())
             num_rows += _add(archive, "output_files.json", _output_files(user))
         beside.replace(target)
     finally:
@@ -96,14 +100,6 @@ def forget_old(now: datetime) -> int:
 def _output_files(user: User) -> Iterator[dict[str, Any]]:
     for run_id in Run.objects.filter(created_by=user).order_by("pk").values_list("pk", flat=True).iterator():
         yield from ({"run": run_id, **one} for one in listing(run_id))
-
-
-def _map() -> list[dict[str, str]]:
-    return [{"file": f"{_name(one)}.json", "holds": one.holds, "on_erasure": str(one.on_erasure)} for one in HOLDINGS]
-
-
-def _name(holding: Holding) -> str:
-    return f"{holding.model}.{holding.lookup}"
 
 
 def _add(archive: zipfile.ZipFile, name: str, rows: Iterator[dict[str, Any]]) -> int:

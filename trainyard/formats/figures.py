@@ -116,15 +116,11 @@ def metric(value: Value, name: str) -> str:
     return next((write(value) for pattern, write in _BY_NAME if pattern.search(name)), None) or number(value)
 
 
-def _points(value: Value) -> str:
-    return percent(None if value is None else float(value) / 100)
-
-
 # The first that fits is taken.
 _BY_NAME: tuple[tuple[re.Pattern[str], Callable[[Value], str]], ...] = (
     (re.compile(r"(^|[/_])bytes$"), size),
     (re.compile(r"(^|[/_])bytes_per_s(econd)?$"), speed),
-    (re.compile(r"(_percent|utilization)$"), _points),
+    (re.compile(r"(_percent|utilization)$"), lambda value: percent(None if value is None else float(value) / 100)),
     (re.compile(r"(^|[/_])mfu$"), percent),
     (re.compile(r"tokens_per_s(econd)?$"), lambda value: rate(value, "tokens")),
     (re.compile(r"samples_per_s(econd)?$"), lambda value: rate(value, "samples")),

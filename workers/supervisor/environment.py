@@ -172,11 +172,8 @@ class EnvironmentBuild:
         self._lock.touch()
         self.is_ready = True
         age = words_of(max(0.0, time.time() - record.built_at))
-        own = self._describe(record)
+        own = f"Environment {self.place.digest}, {record.num_packages} packages"
         self._print(f"{own}: built {age} ago" if record.built_at < self._began_at else f"{own}: built")
-
-    def _describe(self, record: EnvironmentRecord) -> str:
-        return f"Environment {self.place.digest}, {record.num_packages} packages"
 
     def _start(self) -> None:
         """Start the builder, in a process and a sandbox of its own. The caller holds the lock alone."""
