@@ -75,11 +75,6 @@ class Assembly:
         assert self.device_mesh is not None, f"there is no mesh with an axis {axis}"
         return self.device_mesh[axis]
 
-    def reduce(self) -> None:
-        """Do what no backward pass has done with the gradients."""
-        for one in self.after_backward:
-            one()
-
 
 class Applies(Protocol):
     """The half with torch of a strategy: a module with this function."""

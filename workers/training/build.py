@@ -1,14 +1,12 @@
 """Composition of a training. ``trainyard.spec.strategies`` says which strategy stands where, and why."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import nn
-from torch.distributed.device_mesh import DeviceMesh
 
 from trainyard.spec import RecipeSpec
-from trainyard.spec.sections.changes import SettingsChange
 from trainyard.spec.sections.train import EarlyStopping as EarlyStoppingSpec
 from trainyard.spec.sections.train import Train
 from trainyard.spec.strategies import Place, at_place
@@ -36,9 +34,8 @@ from workers.training.strategies import (
     tensor,
     topk,
 )
-from workers.training.strategies.balance import Balance
 from workers.training.strategies.synchronization import diloco, every_step, local_sgd, parameter_server
-from workers.training.strategies.synchronization.protocol import OwnLoss, Synchronization, no_sum
+from workers.training.strategies.synchronization.protocol import OwnLoss, no_sum
 
 STRATEGIES: Mapping[str, Applies] = {  # by their names in trainyard.spec.strategies
     "pipeline": pipeline,
@@ -59,39 +56,20 @@ STRATEGIES: Mapping[str, Applies] = {  # by their names in trainyard.spec.strate
 }
 
 
-@dataclass(slots=True)
-class Training:
+@dataclass(slots=True, kw_only=True)
+class Training(Assembly):
     """Everything that the loop moves. ``parts`` are the plain modules that this rank holds (one; several where a
     pipeline's schedule goes round more than once), with the names of the whole model's parameters."""
 
-    task: Task
-    settings: Train
-    mesh: Mesh
-    device_mesh: DeviceMesh | None
-    share: BatchShare
-    feed: Feed
-    device: torch.device
-    parts: list[nn.Module]
-    passes: Passes
-    precision: Precision
-    optimizer: torch.optim.Optimizer
-    schedule: optimizers.Schedule
-    synchronization: Synchronization
-    start_sum: StartSum  # over those that validate
-    measures: Measures
-    num_validators: int  # the first so many parts of the batch; the others' ranks do not validate
-    early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
-    balance: Balance | None = None
-    changes: Sequence[SettingsChange] = ()
+    early_stopping: EarlyStopping
+    given: Train  # the settings before any change
     is_updating: bool = False  # weights are those of no step, or of one whose loss is not known
-    given: Train = field(init=False)  # the settings before any change
+    # Known at the end of ``build``.
+    passes: Passes = field(init=False)
+    start_agreed_sum: StartSum = field(init=False)  # over those that validate
+    num_validators: int = field(init=False)  # the first so many parts of the batch; the others' ranks do not validate
     heap: Heap = field(init=False)
     trained: list[nn.Parameter] = field(init=False)  # looked up once: walking the modules takes longer than the clip
-
-    def __post_init__(self) -> None:
-        self.given = self.settings
-        self.heap = Heap(self.device, has_shards=self.mesh.shard > 1)
-        self.trained = list(self.parameters().values())
 
     def take_share(self, share: BatchShare) -> None:
         """Let this rank compute other rows of the batches from the next step on."""
@@ -106,35 +84,41 @@ class Training:
 
 def build(spec: RecipeSpec, task: Task, settings: Train, mesh: Mesh, device: torch.device) -> Training:
     """Compose the training of this rank. Raises ValueError for what the strategies here do not provide."""
-    early_stopping = make_early_stopping(spec.early_stopping, task)
-    assembly = begin(spec, task, settings, mesh, device)
+    training = begin(spec, task, settings, mesh, device)
     # Before the first collective, so that all ranks refuse what cannot be, and none waits for another.
-    apply_all(Place.SPLIT, assembly)
-    assembly.device_mesh = make_device_mesh(mesh, device)
+    apply_all(Place.SPLIT, training)
+    training.device_mesh = make_device_mesh(mesh, device)
     # The device, before a strategy or an optimizer takes hold of parameters: it would go on with the CPU's.
-    for part in assembly.parts:
+    for part in training.parts:
         part.to(device)
-    apply_all(Place.CUT, assembly)
-    apply_all(Place.REDUCE, assembly)
-    assembly.feed = Feed(assembly.task, settings.batch_size, assembly.share, device)
-    passes: Passes = pipeline.make_passes(assembly) if assembly.plan is not None else PlainPasses(assembly)
+    apply_all(Place.CUT, training)
+    apply_all(Place.REDUCE, training)
+    training.feed = Feed(training.task, settings.batch_size, training.share, device)
+    training.passes = pipeline.make_passes(training) if training.plan is not None else PlainPasses(training)
     # The optimizer, after every cut: it must own the parameters that are trained, not those that were replaced.
-    assembly.optimizer = make_optimizer(assembly)
-    assembly.schedule = make_schedule(settings)
-    apply_all(Place.AGREE, assembly)
-    return finish(assembly, passes, early_stopping)
+    training.optimizer = make_optimizer(training)
+    training.schedule = make_schedule(settings)
+    apply_all(Place.AGREE, training)
+    is_alone = training.synchronization_kind == "parameter-server"  # no collective: workers come and go
+    training.start_agreed_sum = no_sum if is_alone else process_group.all_reduce_sum
+    training.num_validators = 1 if is_alone else training.share.num_parts
+    training.heap = Heap(device, has_shards=mesh.shard > 1)
+    training.trained = list(training.parameters().values())
+    return training
 
 
-def begin(spec: RecipeSpec, task: Task, settings: Train, mesh: Mesh, device: torch.device) -> Assembly:
+def begin(spec: RecipeSpec, task: Task, settings: Train, mesh: Mesh, device: torch.device) -> Training:
     """Return the whole model, from the seed and on the CPU: every rank, on every kind of device, starts from the same
     numbers."""
+    early_stopping = make_early_stopping(spec.early_stopping, task)
     share = share_batch(settings.batch_size, settings.accumulate, mesh)
     torch.manual_seed(settings.seed)
     model = task.make_model()
-    return Assembly(
+    return Training(
         spec=spec,
         task=task,
         settings=settings,
+        given=settings,
         mesh=mesh,
         device=device,
         share=share,
@@ -142,6 +126,7 @@ def begin(spec: RecipeSpec, task: Task, settings: Train, mesh: Mesh, device: tor
         parts=[model],
         measures=make_measures(spec, task, model, settings, mesh, device),
         own_loss=OwnLoss(share.num_parts),
+        early_stopping=early_stopping,
     )
 
 
@@ -149,31 +134,6 @@ def apply_all(place: Place, assembly: Assembly) -> None:
     """Apply the strategies of a place in the order of their table; one module may be that of several."""
     for strategy in dict.fromkeys(STRATEGIES[strategy.name] for strategy in at_place(place)):
         strategy.apply(assembly)
-
-
-def finish(assembly: Assembly, passes: Passes, early_stopping: EarlyStopping) -> Training:
-    is_alone = assembly.synchronization_kind == "parameter-server"  # no collective: workers come and go
-    return Training(
-        task=assembly.task,
-        settings=assembly.settings,
-        mesh=assembly.mesh,
-        device_mesh=assembly.device_mesh,
-        share=assembly.share,
-        feed=assembly.feed,
-        device=assembly.device,
-        parts=assembly.parts,
-        passes=passes,
-        precision=assembly.precision,
-        optimizer=assembly.optimizer,
-        schedule=assembly.schedule,
-        synchronization=assembly.synchronization,
-        start_sum=no_sum if is_alone else process_group.all_reduce_sum,
-        measures=assembly.measures,
-        num_validators=1 if is_alone else assembly.share.num_parts,
-        early_stopping=early_stopping,
-        balance=assembly.balance,
-        changes=assembly.spec.changes,
-    )
 
 
 def make_early_stopping(given: EarlyStoppingSpec, task: Task) -> EarlyStopping:

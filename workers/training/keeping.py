@@ -232,7 +232,7 @@ def settings_at(given: Train, changes: Sequence[SettingsChange], step: int) -> T
 
 def change_for(training: Training, step: int) -> None:
     """Give the training the settings of ``step``, which is taken next."""
-    settings, before = settings_at(training.given, training.changes, step), training.settings
+    settings, before = settings_at(training.given, training.spec.changes, step), training.settings
     training.settings = settings
     if settings.learning_rate != before.learning_rate:
         training.schedule = make_schedule(settings)

@@ -140,7 +140,7 @@ def train_steps(
     settings, stopped = training.settings, None
     asked, output = os.environ.get("TRAINYARD_TRACE"), os.environ.get("TRAINYARD_OUTPUT")
     tracing = Tracing(asked, output, training.mesh.rank, training.device, metrics)
-    changed = {one.behind + 1 for one in training.changes}
+    changed = {one.behind + 1 for one in training.spec.changes}
     for step in range(first, settings.steps + 1):
         if step in changed:
             change_for(training, step)
@@ -241,7 +241,7 @@ def is_enough(training: Training, found: Mapping[str, float]) -> bool:
         return False
     says_so = stopping.is_enough(found[stopping.metric]) and training.mesh.rank == 0
     word = torch.tensor(float(says_so), device=training.device)
-    if (summing := training.start_sum(word)) is not None:
+    if (summing := training.start_agreed_sum(word)) is not None:
         summing.wait()
     return word.item() > 0
 
@@ -324,6 +324,6 @@ def validation_means(training: Training) -> dict[str, float]:
             training.passes.evaluate(slice(0, 1))
     for part in training.parts:
         part.train()
-    if (summing := training.start_sum(totals)) is not None:
+    if (summing := training.start_agreed_sum(totals)) is not None:
         summing.wait()
     return dict(zip(("loss", *task.measures), (totals / task.num_validation_rows).tolist(), strict=True))

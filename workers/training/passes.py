@@ -57,16 +57,14 @@ def summed(task: Task, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Te
     return torch.cat((loss[None], task.measure(outputs, targets)))
 
 
-def nothing() -> None:
-    """Do nothing: backward has reduced the gradients, or no other rank shares these parameters."""
-
-
 class PlainPasses:
     """Every rank holds the whole model, or its shards: ``accumulate`` passes, of which the last reduces."""
 
     def __init__(self, assembly: "Assembly") -> None:
         (model,) = assembly.parts
-        self._assembly, self._task, self._precision = assembly, assembly.task, assembly.precision
+        self._task, self._precision, self._num_throwaways = assembly.task, assembly.precision, assembly.num_throwaways
+        self._without_reduction, self._start_sum = assembly.without_reduction, assembly.start_sum
+        self._after_backward = assembly.after_backward
         self._replica = model if assembly.replica is None else assembly.replica
         self._feed, self._share, self._phases = assembly.feed, assembly.share, assembly.measures.phases
         self._num_alike = assembly.mesh.num_alike  # tensor-parallel ranks, which compute the same loss
@@ -84,7 +82,7 @@ class PlainPasses:
             data_time_s += time.perf_counter() - started
             self._phases.switch(FORWARD)
             # Gradients are summed over ranks once a step, in the last backward.
-            with nullcontext() if is_last else self._assembly.without_reduction():
+            with nullcontext() if is_last else self._without_reduction():
                 loss = self._loss(batch)
                 if share.accumulate > 1:
                     loss = loss / share.accumulate
@@ -94,11 +92,12 @@ class PlainPasses:
                 total = part if total is None else total + part
                 if is_last:
                     # Started before backward, so that it is sent while backward computes.
-                    summing = self._assembly.start_sum(total)
+                    summing = self._start_sum(total)
                 self._phases.switch(BACKWARD)
                 self._backward(loss)
         self._phases.switch(COMMUNICATION)
-        self._assembly.reduce()
+        for reduce in self._after_backward:
+            reduce()
         assert total is not None
         return Passed(total, summing, data_time_s)
 
@@ -124,7 +123,7 @@ class PlainPasses:
             return summed(self._task, self._replica(inputs), targets) / self._num_alike
 
     def settle(self) -> None:
-        for _ in range(self._assembly.num_throwaways):
+        for _ in range(self._num_throwaways):
             self._loss(self._task.train_batch(slice(0, 1))).backward()  # type: ignore[no-untyped-call]
 
     def resize(self, batch_size: int, share: BatchShare) -> None:
@@ -135,5 +134,5 @@ class PlainPasses:
     def rehearse(self) -> None:
         """Run one micro-batch forward and backward without communication; leaves gradients."""
         batch = self._feed.batch(1, 0)
-        with self._assembly.without_reduction():
+        with self._without_reduction():
             self._precision.scale(self._loss(batch)).backward()  # type: ignore[no-untyped-call]

@@ -57,7 +57,7 @@ class Stopping:
         word = torch.tensor([float(self._requested.is_set()), 0.0], device=training.device)
         if training.mesh.rank == 0:
             word[1] = self._steps_to_next(step)
-        if (summing := training.start_sum(word)) is not None:
+        if (summing := training.start_agreed_sum(word)) is not None:
             summing.wait()
         asked, pause = word.tolist()
         self._next = step + int(pause)

@@ -31,7 +31,7 @@ from workers.training.data.batches.feed import Feed
 from workers.training.measuring.phases import BACKWARD, COMMUNICATION, DATA, FORWARD, Phases
 from workers.training.mesh import BatchShare
 from workers.training.optimizing.numerics import Precision
-from workers.training.passes import Passed, StartSum, nothing, summed
+from workers.training.passes import Passed, StartSum, summed
 from workers.training.recipes import Task
 
 
@@ -160,9 +160,8 @@ def make_schedule(plan: Plan, stages: list[Stage], loss: Callable[[torch.Tensor,
 class PipelinePasses:
     """This rank's parts of the model as stages of a pipeline: ``accumulate`` rounds of the schedule make a step.
 
-    ``flow_shape`` gives the shape of what flows on this rank for so many rows out of a part; ``reduce`` averages the
-    gradients over the ranks that hold the same parameters and see other rows; ``num_alike`` ranks compute this very
-    loss.
+    ``flow_shape`` gives the shape of what flows on this rank for so many rows out of a part; ``after_backward`` does
+    what no backward pass has done with the gradients; ``num_alike`` ranks compute this very loss.
     """
 
     task: Task
@@ -176,7 +175,7 @@ class PipelinePasses:
     flow_shape: FlowShape
     start_sum: StartSum
     num_alike: int = 1
-    reduce: Callable[[], None] = nothing
+    after_backward: Sequence[Callable[[], None]] = ()
 
     def __post_init__(self) -> None:
         plan, precision = self.plan, self.precision
@@ -207,7 +206,8 @@ class PipelinePasses:
         # Only the ranks of the last part know a loss; the others add nothing and learn it from the sum.
         total = self._total / (self.share.num_parts * self.num_alike)
         summing = self.start_sum(total)
-        self.reduce()
+        for reduce in self.after_backward:
+            reduce()
         return Passed(total, summing, data_time_s)
 
     def _read(self, step: int, index: int) -> tuple[tuple[torch.Tensor, ...], torch.Tensor | None]:
@@ -284,5 +284,5 @@ def make_passes(assembly: Assembly) -> PipelinePasses:
         flow_shape=flow_shape,
         start_sum=assembly.start_sum,
         num_alike=assembly.mesh.num_alike,
-        reduce=assembly.reduce,
+        after_backward=assembly.after_backward,
     )

@@ -24,11 +24,12 @@ from workers.training.assembly import Assembly
 def apply(assembly: Assembly) -> None:
     if assembly.mesh.tensor == 1:
         return
-    for part in assembly.parts:
+    parts = assembly.parts
+    for part in parts:
         cut(part, assembly.task.tensor_plan(), assembly.group("tensor"))
     if assembly.mesh.shard == 1:  # shards sum what they reduce
         assembly.after_backward.append(
-            lambda: sum_gradients(parameter for part in assembly.parts for parameter in part.parameters())
+            lambda: sum_gradients(parameter for part in parts for parameter in part.parameters())
         )
 
 
