@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-import yaml
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -30,6 +29,7 @@ from runs.presenting.listing import LastRun, last_runs
 from runs.rights.access import Permission, can, get_job, projects_with, visible_jobs, visible_runs
 from runs.rights.access.operations import lists, thing
 from trainyard.spec import SpecError
+from trainyard.spec.document import as_yaml
 
 LONGEST_WHAT = 200
 
@@ -89,7 +89,7 @@ def job(request: HttpRequest, job_id: str) -> HttpResponse:
         "versions": versions,
         "newest": versions.first() or chosen,  # none: it was deleted a moment ago
         "what": _what(chosen.spec.get("task", {})),
-        "yaml": yaml.safe_dump(chosen.spec, sort_keys=False, allow_unicode=True, width=100),
+        "yaml": as_yaml(chosen.spec),
         "rows": rows(first_rows(_runs(request, chosen), NUM_RUNS)),
         "may_act": can(request.user, chosen.project, Permission.JOBS_EDIT),
     }

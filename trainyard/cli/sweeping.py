@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from trainyard.cli.commands import command, group, speaks_json, takes_overrides
 from trainyard.cli.launching import loaded, overrides_of, read_spec, with_code
@@ -26,7 +25,7 @@ from trainyard.rest.answers import Named
 from trainyard.rest.client import SUBMIT_S, Client, quoted
 from trainyard.rest.connection import ApiError
 from trainyard.spec import Problem, SpecError, parse_spec
-from trainyard.spec.document import parse_document
+from trainyard.spec.document import as_yaml, parse_document
 from trainyard.spec.sweeps import first_point, parse_sweep, trial_document
 
 MOST_FILE_BYTES = 1_000_000
@@ -319,10 +318,6 @@ def names_of(pairs: list[str]) -> dict[str, str]:
             raise SpecError([Problem("", f"--map takes NAME=PATH, such as lr=train.learning_rate, not {pair!r}")])
         found[name] = path
     return found
-
-
-def as_yaml(document: JsonObject) -> str:
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _bounded(name: str) -> bytes:

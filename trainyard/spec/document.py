@@ -93,6 +93,10 @@ def parse_value(text: str) -> Any:
         raise SpecError([Problem("", f"{show(text)} cannot be read: {_on_one_line(error)}")]) from None
 
 
+def as_yaml(document: JsonObject) -> str:
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+
+
 def merge(document: JsonObject, overrides: JsonObject) -> JsonObject:
     """Return a copy of ``document`` with each dotted path set to its value. Raises SpecError where none can be."""
     merged = {**document}

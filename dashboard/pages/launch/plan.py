@@ -10,7 +10,6 @@ from datetime import datetime
 from statistics import median
 from typing import NamedTuple
 
-import yaml
 from django.conf import settings
 
 from dashboard.pages.shared import estimate as estimate_view
@@ -27,7 +26,7 @@ from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.formats.figures import seconds
 from trainyard.formats.words import listed
 from trainyard.spec import Problem, RecipeSpec, Spec, SpecError, is_own_code, parse_spec, range_sentence
-from trainyard.spec.document import value_at_path
+from trainyard.spec.document import as_yaml, value_at_path
 from trainyard.spec.strategies import AXES, of_axis, used
 from trainyard.spec.strategies.mesh import Mesh
 
@@ -104,7 +103,7 @@ def plan(
     overflow, start = found.overflow if found else "", ""
     if overflow:
         sentence, start, tone = overflow, sentence, "red"
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    text = as_yaml(document)
     command, body = f"trainyard submit - <<'END_OF_SPEC'\n{text}END_OF_SPEC", json.dumps(document, ensure_ascii=False)
     curl = (
         f'curl -X POST {shlex.quote(settings.PUBLIC_URL + "/api/v1/runs")} -H "Authorization: Bearer $TRAINYARD_TOKEN"'

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import yaml
 from django.http import QueryDict
 
 from dashboard.pages.launch.plan import Cost, problems_in
@@ -14,6 +13,7 @@ from runs.rights.access import Forbidden, NotFound
 from runs.sweeps.checking import Preview, preview
 from trainyard.contract.base import JsonObject
 from trainyard.spec import KINDS, Problem, SpecError
+from trainyard.spec.document import as_yaml
 from trainyard.spec.sweeps.models import MAX_SEEDS, Pruner, Sampler
 from trainyard.spec.values.fields import number_in
 
@@ -142,7 +142,7 @@ def typed_of(document: JsonObject) -> SweepTyped:
 def sweep_plan(user: User, typed: SweepTyped, base: JsonObject, cost: Cost | None = None) -> SweepPlan:
     """Return what the sweep would become; nothing is written. ``cost`` is that of its base alone."""
     document = typed.document(base)
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    text = as_yaml(document)
     found, parallel, problems = None, 1, list[Problem]()
     measured = cost.measured if cost else None
     try:

@@ -7,7 +7,6 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-import yaml
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -39,6 +38,7 @@ from runs.rights.access.operations import thing
 from runs.rights.secrets.delivery import uses_of
 from runs.sweeps.reading import trial_of_run
 from trainyard.contract.answers.runs import RunDocument, lamps_of
+from trainyard.spec.document import as_yaml
 
 MAX_FILES = 2000
 MAX_LINES = 2_000
@@ -153,7 +153,7 @@ def files(request: HttpRequest, run: Run) -> dict[str, object]:
 
 @tab
 def spec(request: HttpRequest, run: Run) -> dict[str, object]:
-    text = yaml.safe_dump(run.spec, sort_keys=False, allow_unicode=True, width=100)
+    text = as_yaml(run.spec)
     return {"yaml": text, "code_view": code_view(run), "secret_uses": uses_of(run)}
 
 
