@@ -1,7 +1,7 @@
 """Markup of what stands in many rows: times, statuses, progress and small charts. No templates: a page draws hundreds.
 The tags of ``ui`` are these."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 
 from django.urls import reverse
@@ -21,7 +21,9 @@ def age(at: datetime | str | None) -> SafeString:
     """A relative time with the exact one on hover; app.js keeps it current."""
     if not at:
         return NOTHING
-    return numbers.age_element(datetime.fromisoformat(at) if isinstance(at, str) else at, timezone.now())
+    at = datetime.fromisoformat(at) if isinstance(at, str) else at
+    words, exact = numbers.age(at, timezone.now()), f"{at.astimezone(UTC):%d %b %Y, %H:%M:%S} UTC"
+    return mark_safe(f'<time datetime="{at.isoformat()}" title="{exact}" data-age>{words}</time>')
 
 
 @cache

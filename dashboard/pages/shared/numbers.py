@@ -7,7 +7,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from trainyard.formats.figures import count, duration, metric, number, percent, seconds, size, speed
 
-__all__ = ["age", "age_element", "clock", "count", "duration", "metric", "number", "percent", "seconds", "setting"]
+__all__ = ["age", "clock", "count", "duration", "metric", "number", "percent", "seconds", "setting"]
 __all__ += ["size", "speed"]
 
 
@@ -27,14 +27,6 @@ def age(at: datetime, now: datetime) -> str:
     unit, name = next(one for one in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")) if span >= one[0])
     text = f"{int(span // unit)} {name}"
     return f"{text} ago" if seconds_ago > 0 else f"in {text}"
-
-
-def age_element(at: datetime, now: datetime) -> SafeString:
-    """The age with the exact time on hover; app.js keeps it current."""
-    exact = at.astimezone(UTC)
-    return mark_safe(
-        f'<time datetime="{at.isoformat()}" title="{exact:%d %b %Y, %H:%M:%S} UTC" data-age>{age(at, now)}</time>'
-    )
 
 
 def clock(at: float) -> SafeString:

@@ -154,12 +154,12 @@ class SlurmSystem:
     def jobs(self) -> list[SystemJob]:
         words = ("squeue", "--me", "--states=all", "--json")
         problem = f"Slurm on cluster {self._cluster} does not answer"
-        return parse_jobs(asked(lambda: self._run(*words), problem), self._mark)
+        return parse_jobs(asked(lambda: self._programs.run(words), problem), self._mark)
 
     def find(self, job: str) -> SystemJob | None:
         words = ("sacct", "--jobs", job, "-X", "--noheader", "--parsable2", "--format=State,ExitCode,NodeList")
         with suppress(Refusal, SystemAway):  # most small clusters keep no accounts
-            return parse_accounts(self._run(*words), job)
+            return parse_accounts(self._programs.run(words), job)
         return None
 
     def submit(self, request: MachineRequest) -> str:
@@ -169,7 +169,7 @@ class SlurmSystem:
             advice = f"Change the name, or the setting where cluster {self._cluster} is edited."
             raise SystemRefused(f"Slurm was not asked. {error} {advice} Then restart the run.") from error
         try:
-            text = self._run("sbatch", *words, script=script_of(self._settings, request, self._server))
+            text = self._programs.run(["sbatch", *words], text=script_of(self._settings, request, self._server))
         except Refusal as error:
             said = str(error).replace("Batch job submission failed: ", "")
             is_passing = any(word in said.lower() for word in PASSING)
@@ -179,13 +179,10 @@ class SlurmSystem:
 
     def cancel(self, job: str) -> None:
         try:
-            self._run("scancel", job)
+            self._programs.run(["scancel", job])
         except Refusal as error:
             if not any(words in str(error).lower() for words in OVER_ALREADY):
                 raise SystemAway(f"Slurm on cluster {self._cluster} did not cancel job {job}: {error}.") from error
-
-    def _run(self, *words: str, script: str = "") -> str:
-        return self._programs.run(words, text=script)
 
     def _advice(self, sentence: str) -> str:
         for name, words in ADVICE:
