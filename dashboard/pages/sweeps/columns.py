@@ -129,8 +129,7 @@ def _slots(
     trials: Sequence[analysis.TrialPoint], occupations: Sequence[Occupation], steps: Mapping[int, int]
 ) -> JsonObject:
     """``bars`` are [lane, start, end, place of the state in ``states``, number of the trial], in Unix seconds."""
-    costs = {one.number: one.step_cost for one in trials if one.step_cost is not None}
-    found, saved = thinned_bars(timeline(occupations)), saved_by_pruning(trials, steps, costs)
+    found, saved = thinned_bars(timeline(occupations)), saved_by_pruning(trials, steps)
     states = {one.number: str(one.state).lower() for one in trials}
     names = sorted(set(states.values()))
     return {

@@ -69,17 +69,15 @@ def timeline(occupations: Iterable[Occupation]) -> Timeline:
     return Timeline([f"{node} · {at + 1}" for node, at in names], bars)
 
 
-def saved_by_pruning(
-    trials: Sequence[TrialPoint], steps_of: Mapping[int, int], step_costs: Mapping[int, float]
-) -> Saved:
-    """``steps_of`` are the steps that each trial would have run, by its number, and ``step_costs`` how many
-    rank-seconds one usually took: what a run takes until its first step is spent either way."""
+def saved_by_pruning(trials: Sequence[TrialPoint], steps_of: Mapping[int, int]) -> Saved:
+    """``steps_of`` are the steps that each trial would have run, by its number. What a run takes until its first step
+    is spent either way."""
     pruned = [one for one in trials if one.state == PRUNED]
     saved, num_unknown = 0.0, 0
     for one in pruned:
-        wanted, cost = steps_of.get(one.number), step_costs.get(one.number)
-        if wanted is None or cost is None:
+        wanted = steps_of.get(one.number)
+        if wanted is None or one.step_cost is None:
             num_unknown += 1
         else:
-            saved += max(0, wanted - (one.steps or 0)) * cost
+            saved += max(0, wanted - (one.steps or 0)) * one.step_cost
     return Saved(saved, sum(one.rank_seconds for one in trials), len(pruned), num_unknown)

@@ -28,14 +28,14 @@ def test_an_end_that_is_recorded_a_moment_late_opens_no_lane() -> None:
 def test_saved_are_the_steps_not_run_at_what_one_usually_cost_and_not_what_came_before_the_first() -> None:
     trials = [
         trial(0, 1.0),  # complete: took 10
-        trial(1, 1.0, state="PRUNED", steps=25, rank_seconds=50.0),  # 0.2 a step, 75 steps left: 15
-        trial(2, 1.0, state="PRUNED", steps=50, rank_seconds=5.0),  # 0.1 a step, 50 left: 5
+        trial(1, 1.0, state="PRUNED", steps=25, rank_seconds=50.0, step_cost=0.2),  # 0.2 a step, 75 steps left: 15
+        trial(2, 1.0, state="PRUNED", steps=50, rank_seconds=5.0, step_cost=0.1),  # 0.1 a step, 50 left: 5
         trial(3, None, state="PRUNED", steps=0, rank_seconds=1.0),
     ]
-    found = saved_by_pruning(trials, dict.fromkeys(range(4), 100), {0: 0.1, 1: 0.2, 2: 0.1})
+    found = saved_by_pruning(trials, dict.fromkeys(range(4), 100))
     assert found.saved_rank_seconds == pytest.approx(20) and found.taken_rank_seconds == 66
     assert (found.num_pruned, found.num_unknown) == (3, 1) and found.share == pytest.approx(20 / 86)
 
 
 def test_nothing_taken_has_no_share() -> None:
-    assert saved_by_pruning([], {}, {}).share is None
+    assert saved_by_pruning([], {}).share is None
