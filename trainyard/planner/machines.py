@@ -119,20 +119,22 @@ MIB = 2.0**20
 
 
 class Device(NamedTuple):
-    """Peaks in TFLOP/s and memory in GB/s."""
+    """Peaks in TFLOP/s and memory in GB/s. Products of fp32 matrices run on the cores that take float32: TF32 would
+    have to be enabled."""
 
     fp32: float
     small: float  # bf16 and fp16
     memory: float
+    has_bf16: bool = True
 
 
 # By a word of the device's name, the longer ones first.
 GPUS = {
-    "H200": Device(67, 989, 4800), "H100 PCIE": Device(51, 756, 2000), "H100": Device(67, 989, 3350),
-    "B200": Device(75, 2250, 8000),
-    "A100": Device(19.5, 312, 1555), "L40S": Device(91.6, 362, 864), "L40": Device(90.5, 181, 864),
-    "L4": Device(30.3, 121, 300), "A10": Device(31.2, 125, 600), "V100": Device(15.7, 125, 900),
-    "T4": Device(8.1, 65, 300), "4090": Device(82.6, 165, 1008), "3090": Device(35.6, 71, 936),
+    "H200": Device(67, 989, 4800), "H100 PCIE": Device(51, 756, 2000), "H100 NVL": Device(60, 835, 3900),
+    "H100": Device(67, 989, 3350), "B200": Device(75, 2250, 8000), "A100": Device(19.5, 312, 1555),
+    "L40S": Device(91.6, 362, 864), "L40": Device(90.5, 181, 864), "L4": Device(30.3, 121, 300),
+    "A40": Device(37.4, 149.7, 696), "A10": Device(31.2, 125, 600), "V100": Device(15.7, 125, 900, has_bf16=False),
+    "T4": Device(8.1, 65, 300, has_bf16=False), "4090": Device(82.6, 165, 1008), "3090": Device(35.6, 71, 936),
 }  # fmt: skip
 UNKNOWN_GPU = Device(15, 60, 500)
 # Half of what a core of a server of 2023 was measured to do, by kind of operator.
@@ -158,6 +160,11 @@ GPU_LINKS = {
 }
 
 
+def gpu_of(name: str) -> Device | None:
+    """Return what is known of the GPU; None for one that is in no table."""
+    return next((device for word, device in GPUS.items() if word in name.upper()), None)
+
+
 def default_rates(accelerator: str, device: str = "") -> Rates:
     """Return what is assumed of ``cpu`` (one core a rank) or ``gpu`` nodes; ``device`` is the GPU's name."""
     if accelerator != "gpu":
@@ -170,7 +177,7 @@ def default_rates(accelerator: str, device: str = "") -> Rates:
             peak_flops={"fp32": 5e10, "bf16": 5e10, "fp16": 2.5e10},
             kinds=CPU_KINDS,
         )
-    found = next((peaks for word, peaks in GPUS.items() if word in device.upper()), UNKNOWN_GPU)
+    found = gpu_of(device) or UNKNOWN_GPU
     return Rates(
         matmul=tuple((size, share * found.fp32 * 1e12) for size, share in ((1e8, 0.05), (1e10, 0.5), (1e11, 0.7))),
         memory_bytes_per_s=0.7 * found.memory * 1e9,

@@ -10,23 +10,12 @@ import time
 import torch
 
 from trainyard.planner import DataFacts, model_flops
+from trainyard.planner.machines import gpu_of
 from trainyard.spec.sections.tasks import RecipeTask
 from workers.training.recipes import Task
 
 logger = logging.getLogger(__name__)
 
-# TFLOP/s without sparsity, as makers state them, by a piece of the device's name: the first that is found counts.
-# Products of fp32 matrices run on the cores that take float32 (no TF32, unless it is enabled).
-PEAK_TFLOPS: dict[str, dict[str, float]] = {
-    "B200": {"fp32": 75, "fp16": 2250, "bf16": 2250}, "GH200": {"fp32": 67, "fp16": 989, "bf16": 989},
-    "H200": {"fp32": 67, "fp16": 989, "bf16": 989}, "H100 PCIe": {"fp32": 51, "fp16": 756, "bf16": 756},
-    "H100 NVL": {"fp32": 60, "fp16": 835, "bf16": 835}, "H100": {"fp32": 67, "fp16": 989, "bf16": 989},
-    "A100": {"fp32": 19.5, "fp16": 312, "bf16": 312}, "A40": {"fp32": 37.4, "fp16": 149.7, "bf16": 149.7},
-    "A10": {"fp32": 31.2, "fp16": 125, "bf16": 125}, "L40S": {"fp32": 91.6, "fp16": 362, "bf16": 362},
-    "L40": {"fp32": 90.5, "fp16": 181, "bf16": 181}, "L4": {"fp32": 30.3, "fp16": 121, "bf16": 121},
-    "V100": {"fp32": 15.7, "fp16": 125}, "T4": {"fp32": 8.1, "fp16": 65},
-    "RTX 4090": {"fp32": 82.6, "fp16": 165, "bf16": 165}, "RTX 3090": {"fp32": 35.6, "fp16": 71, "bf16": 71},
-}  # fmt: skip
 PROBE_S = 0.02  # of products on a CPU, whose peak stands in no table
 PROBE_WIDTH = 256  # a product takes less than a millisecond, so that some are not interrupted
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -60,12 +49,14 @@ def data_facts(task: Task) -> DataFacts:
 
 def peak_flops(device: torch.device, precision: str) -> float | None:
     """Return the FLOP/s that ``device`` can reach at best in ``precision``: of a GPU by its maker's word, of a CPU by
-    what products of large matrices reach now with this process's threads. None for a GPU that is in no table."""
+    what products of large matrices reach now with this process's threads. None for a GPU that is in no table, or
+    does not compute in it."""
     if device.type != "cuda":
         return measured_peak(precision)
-    name = torch.cuda.get_device_name(device)
-    found = next((peaks for piece, peaks in PEAK_TFLOPS.items() if piece in name), {})
-    return found[precision] * 1e12 if precision in found else None
+    found = gpu_of(torch.cuda.get_device_name(device))
+    if found is None or (precision == "bf16" and not found.has_bf16):
+        return None
+    return (found.fp32 if precision == "fp32" else found.small) * 1e12
 
 
 @torch.no_grad()
