@@ -27,15 +27,11 @@ HEADLINES = {
 MAX_CHARS = 12_000
 HARMLESS = (troubles.REPEATED, run_remarks.UNKNOWN)
 # class of the cause -> the word beside the sentence
-CAUSE_WORDS = {
+CAUSE_WORDS = {one: one.replace("-", " ") for one in CauseClass} | {
     CauseClass.USER_ERROR: "error in the code", CauseClass.DATA_PROBLEM: "data", CauseClass.NODE_UNFIT: "unfit node",
-    CauseClass.REFUSED: "refused by a node", CauseClass.ENVIRONMENT: "environment",
-    CauseClass.OUT_OF_MEMORY: "out of memory", CauseClass.GPU_OUT_OF_MEMORY: "out of GPU memory",
-    CauseClass.DISK_FULL: "disk full", CauseClass.STORAGE: "storage", CauseClass.KILLED: "killed",
-    CauseClass.PROCESS_LOST: "process lost", CauseClass.NODE_LOST: "node lost", CauseClass.NETWORK: "network",
-    CauseClass.COLLECTIVE_TIMEOUT: "collective timed out", CauseClass.HANG: "hang", CauseClass.GPU_FAULT: "GPU fault",
-    CauseClass.INTERRUPTED: "node shut down", CauseClass.PREEMPTED: "preempted", CauseClass.RESIZED: "resized",
-    CauseClass.TIME_LIMIT: "time limit", CauseClass.STOPPED: "stopped", CauseClass.UNKNOWN: "unknown cause",
+    CauseClass.REFUSED: "refused by a node", CauseClass.GPU_OUT_OF_MEMORY: "out of GPU memory",
+    CauseClass.COLLECTIVE_TIMEOUT: "collective timed out", CauseClass.GPU_FAULT: "GPU fault",
+    CauseClass.INTERRUPTED: "node shut down", CauseClass.UNKNOWN: "unknown cause",
 }  # fmt: skip
 CAUSED = (Status.FAILED, Status.RECOVERING)
 

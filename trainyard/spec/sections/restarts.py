@@ -26,21 +26,16 @@ ClassName = Literal[
 ]  # fmt: skip
 Action = Literal["restart", "stop", "exclude-node"]
 
-# Effect of each class unless `restarts.on` has another word for it.
-DEFAULT_ACTIONS: dict[CauseClass, Action] = {
-    CauseClass.USER_ERROR: "stop", CauseClass.DATA_PROBLEM: "stop", CauseClass.NODE_UNFIT: "exclude-node",
-    CauseClass.REFUSED: "stop", CauseClass.ENVIRONMENT: "stop", CauseClass.OUT_OF_MEMORY: "restart",
-    CauseClass.GPU_OUT_OF_MEMORY: "restart", CauseClass.DISK_FULL: "exclude-node", CauseClass.STORAGE: "restart",
-    CauseClass.KILLED: "restart", CauseClass.PROCESS_LOST: "restart", CauseClass.NODE_LOST: "restart",
-    CauseClass.NETWORK: "restart", CauseClass.COLLECTIVE_TIMEOUT: "restart", CauseClass.HANG: "restart",
-    CauseClass.GPU_FAULT: "exclude-node", CauseClass.INTERRUPTED: "restart", CauseClass.PREEMPTED: "restart",
-    CauseClass.RESIZED: "restart", CauseClass.TIME_LIMIT: "stop", CauseClass.STOPPED: "stop",
-    CauseClass.UNKNOWN: "restart",
-}  # fmt: skip
 # A restart would meet the same data, the same refusal, the same limit, or a person who wants none.
 NEVER_RESTARTED = frozenset(
     {CauseClass.DATA_PROBLEM, CauseClass.REFUSED, CauseClass.ENVIRONMENT, CauseClass.TIME_LIMIT, CauseClass.STOPPED}
 )
+# Effect of each class unless `restarts.on` has another word for it.
+DEFAULT_ACTIONS: dict[CauseClass, Action] = dict.fromkeys(CauseClass, "restart")
+for one in (CauseClass.USER_ERROR, *NEVER_RESTARTED):
+    DEFAULT_ACTIONS[one] = "stop"
+for one in (CauseClass.NODE_UNFIT, CauseClass.DISK_FULL, CauseClass.GPU_FAULT):
+    DEFAULT_ACTIONS[one] = "exclude-node"
 # The same failure is likely again, so that by default one restart is all.
 RESTARTED_ONCE = frozenset({CauseClass.OUT_OF_MEMORY, CauseClass.GPU_OUT_OF_MEMORY, CauseClass.UNKNOWN})
 
