@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from django.db.models import QuerySet
 
-from runs.finding.fields import CONFIG, FIXED, SUMMARY, Cell, Field, is_more_better, is_of_spec, read_field
+from runs.finding.fields import CONFIG, FIXED, STATISTICS, SUMMARY, Cell, Field, is_more_better, is_of_spec, read_field
 from runs.finding.index import MEAN, Column, Numbers, index, packed
 from runs.finding.language import FilterText
 from runs.models import Project, Run, User
@@ -24,7 +24,6 @@ from runs.records.points import read
 
 Statistic = Literal["last", "min", "max"]
 TIMES = ("created", "ended")
-FIGURES = ("last", "min", "max", "mean", "best")
 NEWEST = 200  # runs whose fields are the known ones
 MAX_DEPTH = 16  # of a field
 MOST_METRICS = 20_000  # of more, those that have the words
@@ -252,7 +251,7 @@ def names(query: QuerySet[Run], part: str = "", limit: int = 100) -> list[Column
     if len(metrics) == MOST_METRICS:
         metrics += series.filter(name__icontains=part.removeprefix(SUMMARY)).values_list("name", flat=True)[:limit]
     for one in metrics:
-        found |= {name: ColumnName(name, "number") for word in FIGURES if (name := f"{SUMMARY}{one}.{word}")}
+        found |= {name: ColumnName(name, "number") for word in STATISTICS if (name := f"{SUMMARY}{one}.{word}")}
     matching = (name for key, name in found.items() if part.lower() in key.lower())
     return [name for name, _ in zip(matching, range(limit), strict=False)]
 

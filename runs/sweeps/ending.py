@@ -3,7 +3,7 @@ a step after a restart changes nothing twice."""
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TypedDict
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F
@@ -15,21 +15,7 @@ from runs.records.metrics.models import Telemetry
 from runs.sweeps.objective import NoValue, reports_of, value_of
 from runs.tasks import reconcile_soon, schedule_soon
 from runs.values.status import PLACED, Status, TransitionError
-from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import TrialState
-
-
-class TrialEnding(TypedDict, total=False):
-    """Columns of a trial that change as it leaves its state."""
-
-    state: TrialState
-    reason: str
-    value: float | None
-    values: list[float]
-    steps: int | None
-    pruned_at_step: int | None
-    ended_at: datetime
-    system_attributes: JsonObject
 
 
 def end_runs(trial: Trial, *, code: str, sentence: str, now: datetime) -> int:
@@ -51,17 +37,19 @@ def end_runs(trial: Trial, *, code: str, sentence: str, now: datetime) -> int:
 
 def prune(trial: Trial, *, at_step: int, value: float | None, sentence: str, now: datetime) -> bool:
     """Stop the trial early. False where it has ended, or its run just changed: the next step looks again."""
-    changes: TrialEnding = {
-        "state": TrialState.PRUNED,
-        "pruned_at_step": at_step,
-        "value": value,
-        "reason": sentence,
-        "ended_at": now,
-        "system_attributes": trial.system_attributes,
-    }
     try:
         with transaction.atomic():
-            if not _leave(trial, TrialState.RUNNING, changes):
+            has_left = _leave(
+                trial,
+                TrialState.RUNNING,
+                state=TrialState.PRUNED,
+                pruned_at_step=at_step,
+                value=value,
+                reason=sentence,
+                ended_at=now,
+                system_attributes=trial.system_attributes,
+            )
+            if not has_left:
                 return False
             if not end_runs(trial, code=PRUNED, sentence=sentence, now=now):
                 raise StaleStatus(f"trial {trial.number} ends without its pruner")
@@ -72,7 +60,7 @@ def prune(trial: Trial, *, at_step: int, value: float | None, sentence: str, now
 
 
 def fail(trial: Trial, *, sentence: str, now: datetime) -> bool:
-    return _leave(trial, TrialState(trial.state), {"state": TrialState.FAILED, "reason": sentence, "ended_at": now})
+    return _leave(trial, TrialState(trial.state), state=TrialState.FAILED, reason=sentence, ended_at=now)
 
 
 def finish_ended(sweep: Sweep, trials: Iterable[Trial], now: datetime) -> int:
@@ -96,7 +84,7 @@ def finish_ended(sweep: Sweep, trials: Iterable[Trial], now: datetime) -> int:
 def _finish(sweep: Sweep, trial: Trial, runs: list[Run], now: datetime) -> bool:
     ended_at = max((one.ended_at for one in runs if one.ended_at is not None), default=now)
     if trial.state == TrialState.PRUNED and any(one.status != Status.SUCCEEDED for one in runs):
-        return _leave(trial, TrialState.PRUNED, {"ended_at": ended_at, "steps": _last_step(sweep, trial, runs[0])})
+        return _leave(trial, TrialState.PRUNED, ended_at=ended_at, steps=_last_step(sweep, trial, runs[0]))
     if unsuccessful := next((one for one in runs if one.status != Status.SUCCEEDED), None):
         word = "was stopped" if unsuccessful.status == Status.CANCELLED else "failed"
         return fail(trial, sentence=f"Run {unsuccessful.pk} {word}: {unsuccessful.reason_sentence}", now=ended_at)
@@ -104,16 +92,17 @@ def _finish(sweep: Sweep, trial: Trial, runs: list[Run], now: datetime) -> bool:
         values = [value_of([one.pk for one in runs], objective) for objective in sweep.parsed.objectives]
     except NoValue as error:
         return fail(trial, sentence=str(error), now=ended_at)
-    changes: TrialEnding = {
-        "state": TrialState.COMPLETE,
-        "value": values[0],
-        "values": values if len(values) > 1 else [],
-        "steps": trial.steps if runs[0].steps is None else runs[0].steps,
-        "pruned_at_step": None,
-        "ended_at": ended_at,
-        "reason": "",
-    }
-    return _leave(trial, TrialState(trial.state), changes)
+    return _leave(
+        trial,
+        TrialState(trial.state),
+        state=TrialState.COMPLETE,
+        value=values[0],
+        values=values if len(values) > 1 else [],
+        steps=trial.steps if runs[0].steps is None else runs[0].steps,
+        pruned_at_step=None,
+        ended_at=ended_at,
+        reason="",
+    )
 
 
 def _last_step(sweep: Sweep, trial: Trial, run: Run) -> int | None:
@@ -126,9 +115,9 @@ def _last_step(sweep: Sweep, trial: Trial, run: Run) -> int | None:
     return later[-1].step if later else trial.steps
 
 
-def _leave(trial: Trial, state: TrialState, changes: TrialEnding) -> bool:
-    """Change the trial in one statement, if it is still in the state."""
-    if not Trial.objects.filter(pk=trial.pk, state=state).update(**changes):
+def _leave(trial: Trial, before: TrialState, /, **changes: Any) -> bool:
+    """Change these columns of the trial in one statement, if it is still in the state."""
+    if not Trial.objects.filter(pk=trial.pk, state=before).update(**changes):
         return False
     for name, value in changes.items():
         setattr(trial, name, value)
