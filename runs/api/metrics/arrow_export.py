@@ -20,7 +20,8 @@ from ninja.errors import HttpError
 from numpy.typing import NDArray
 
 from runs.api.auth import Resource
-from runs.api.metrics.csv_export import CsvQuery, ManyCsvQuery, saved_as, streamed
+from runs.api.metrics.columns import SeriesQuery
+from runs.api.metrics.csv_export import ManyCsvQuery, saved_as, streamed
 from runs.records.points.read import Curve
 from runs.rights.access import Permission
 from runs.rights.access.operations import operation, thing
@@ -42,7 +43,7 @@ COLUMNS = {
 SCHEMA = na.struct(COLUMNS)
 
 
-class ArrowQuery(CsvQuery):
+class ArrowQuery(SeriesQuery):
     format: Literal["arrow", "parquet"] = Field(default="arrow", description="parquet: a file, a row for each point")
 
 

@@ -121,9 +121,13 @@ def labels_in(text: str) -> dict[str, str]:
     return labels
 
 
-class DataQuery(Schema):
+class SeriesQuery(Schema):
     name: list[str] = Field(default=[], max_length=MAX_NAMES, description="may repeat; absent: every series")
     labels: str = Field(default="", description='series with at least these labels, as JSON: {"gpu": "0"}')
+    attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
+
+
+class DataQuery(SeriesQuery):
     x: Literal["step", "time", "relative"] = Field(
         default="step", description="what from and to are: steps, Unix seconds, or seconds since the run started"
     )
@@ -136,7 +140,6 @@ class DataQuery(Schema):
         description="of a series with more the answer has buckets, which cover all: for each point ask for a smaller "
         "window of from and to",
     )
-    attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
     format: Literal["json", "columns"] | None = Field(default=None, description="absent: as Accept says")
 
     def window(self, origin: float) -> tuple[float | None, float | None]:

@@ -4,15 +4,15 @@ import csv
 import io
 import json
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
-from ninja import Field, Query, Schema
+from ninja import Field, Query
 
 from runs.api.auth import Resource, actor
-from runs.api.metrics.columns import MAX_NAMES, MAX_RUNS, labels_in
+from runs.api.metrics.columns import MAX_RUNS, SeriesQuery, labels_in
 from runs.api.streaming import LastingRight, Part, stream
 from runs.presenting.audit_rows import FORMULA
 from runs.records.metrics.codec import numbers
@@ -26,19 +26,13 @@ TITLES = ("run", "name", "labels", "attempt", "step", "time", "value")
 ROWS_AT_ONCE = 4096
 
 
-class CsvQuery(Schema):
-    name: list[str] = Field(default=[], max_length=MAX_NAMES, description="may repeat; absent: every series")
-    labels: str = Field(default="", description='series with at least these labels, as JSON: {"gpu": "0"}')
-    attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
-
-
-class ManyCsvQuery(CsvQuery):
+class ManyCsvQuery(SeriesQuery):
     run: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="may repeat")
 
 
 @router.get("/runs/{run_id}/series.csv", summary="Every point as CSV")
 @operation(thing(Permission.RUNS_READ))
-def series_csv(request: HttpRequest, run_id: str, query: Query[CsvQuery]) -> StreamingHttpResponse:
+def series_csv(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> StreamingHttpResponse:
     """Run, name, labels, attempt, step, time and value, exactly. A name that a spreadsheet would read as a formula
     begins with `'`. Example: `?name=train/loss`"""
     return _answer(request, [run_id], query, run_id)
@@ -51,7 +45,7 @@ def many_series_csv(request: HttpRequest, query: Query[ManyCsvQuery]) -> Streami
     return _answer(request, query.run, query, f"{len(query.run)}-runs")
 
 
-def _answer(request: HttpRequest, run_ids: list[str], query: CsvQuery, title: str) -> StreamingHttpResponse:
+def _answer(request: HttpRequest, run_ids: list[str], query: SeriesQuery, title: str) -> StreamingHttpResponse:
     response = streamed(request, run_ids, query, lines, "text/csv; charset=utf-8")
     response["Content-Disposition"] = saved_as(title, query, "csv")
     return response
@@ -60,7 +54,7 @@ def _answer(request: HttpRequest, run_ids: list[str], query: CsvQuery, title: st
 def streamed(
     request: HttpRequest,
     run_ids: list[str],
-    query: CsvQuery,
+    query: SeriesQuery,
     write: Callable[[Iterable[Curve]], Generator[Part]],
     content_type: str,
 ) -> StreamingHttpResponse:
@@ -73,7 +67,7 @@ def streamed(
     return response
 
 
-def saved_as(title: str, query: CsvQuery, ending: str) -> str:
+def saved_as(title: str, query: SeriesQuery, ending: str) -> str:
     """Return the header that has the answer saved as a file, such as ``<run>-train-loss-points.csv``."""
     name = "-".join((title, *query.name[:1], "points")).replace("/", "-")[:120]
     return content_disposition_header(True, f"{name}.{ending}") or "attachment"
