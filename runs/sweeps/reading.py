@@ -72,7 +72,9 @@ def sweep_trials(sweep: Sweep, now: datetime, *, numbers: Collection[int] | None
     if numbers is not None:
         found = found.filter(number__in=numbers)
     rows = found.order_by("number").values(*OWN, *FURTHER)
-    further = _further_runs(sweep) if sweep.parsed.seeds > 1 else {}
+    links = Trial.objects.filter(sweep=sweep, further_runs__run__isnull=False).order_by("number", "further_runs__seed")
+    runs = links.values_list("number", "further_runs__run_id")
+    further = grouped(runs) if sweep.parsed.seeds > 1 else {}
     return [_trial_row(row, now, further) for row in rows.iterator(chunk_size=5_000)]
 
 
@@ -160,11 +162,6 @@ def time_of(text: str | None) -> datetime | None:
 def _values(values: Sequence[float] | None, value: float | None) -> tuple[float, ...]:
     """Return the value of each objective; ``value`` is that of a trial with one objective."""
     return tuple(values or ()) or (() if value is None else (value,))
-
-
-def _further_runs(sweep: Sweep) -> dict[int, list[str]]:
-    links = Trial.objects.filter(sweep=sweep, further_runs__run__isnull=False).order_by("number", "further_runs__seed")
-    return grouped(links.values_list("number", "further_runs__run_id"))
 
 
 def _trial_row(row: Mapping[str, Any], now: datetime, further: Mapping[int, list[str]]) -> answers.Trial:
