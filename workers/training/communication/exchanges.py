@@ -25,7 +25,16 @@ def make_exchange(operation: str, num_bytes: int, device: torch.device) -> Excha
     """Return what does one exchange. Its tensors are made here, so that no exchange pays for memory."""
     world = dist.get_world_size()
     num_each = max(1, num_bytes // (ITEM_BYTES * world))  # every rank's part, in numbers
-    return _MAKERS[operation](num_each, world, device)
+    part, whole = torch.zeros(num_each, device=device), torch.zeros(num_each * world, device=device)
+    if operation == "parameter-server":
+        return _parameter_server(whole)
+    exchanges: dict[str, Exchange] = {
+        "all-reduce": lambda: _wait(dist.all_reduce(whole, async_op=True)),
+        "all-gather": lambda: _wait(all_gather_single(whole, part, async_op=True)),
+        "reduce-scatter": lambda: _wait(reduce_scatter_single(part, whole, async_op=True)),
+        "ring": lambda: ring_all_reduce(whole, part),
+    }
+    return exchanges[operation]
 
 
 def bus_factor(operation: str, world: int) -> float:
@@ -40,29 +49,8 @@ def bus_factor(operation: str, world: int) -> float:
     return 1.0 if operation == "send-receive" else float(world - 1)  # all of it through the server's link
 
 
-def _all_reduce(num_each: int, world: int, device: torch.device) -> Exchange:
-    tensor = torch.zeros(num_each * world, device=device)
-    return lambda: _wait(dist.all_reduce(tensor, async_op=True))
-
-
-def _all_gather(num_each: int, world: int, device: torch.device) -> Exchange:
-    part, whole = torch.zeros(num_each, device=device), torch.zeros(num_each * world, device=device)
-    return lambda: _wait(all_gather_single(whole, part, async_op=True))
-
-
-def _reduce_scatter(num_each: int, world: int, device: torch.device) -> Exchange:
-    part, whole = torch.zeros(num_each, device=device), torch.zeros(num_each * world, device=device)
-    return lambda: _wait(reduce_scatter_single(part, whole, async_op=True))
-
-
-def _ring(num_each: int, world: int, device: torch.device) -> Exchange:
-    tensor, arriving = torch.zeros(num_each * world, device=device), torch.zeros(num_each, device=device)
-    return lambda: ring_all_reduce(tensor, arriving)
-
-
-def _parameter_server(num_each: int, world: int, device: torch.device) -> Exchange:
+def _parameter_server(own: torch.Tensor) -> Exchange:
     """Every rank sends rank 0 its gradient and waits for new weights, as without any collective."""
-    own = torch.zeros(num_each * world, device=device)
     if dist.get_rank() > 0:
 
         def work() -> None:
@@ -70,14 +58,14 @@ def _parameter_server(num_each: int, world: int, device: torch.device) -> Exchan
             dist.recv(own, 0)
 
         return work
-    arriving = [torch.zeros_like(own) for _ in range(world - 1)]
+    arriving = [torch.zeros_like(own) for _ in range(dist.get_world_size() - 1)]
 
     def serve() -> None:
         for work in [dist.irecv(tensor, rank) for rank, tensor in enumerate(arriving, start=1)]:
             _wait(work)
         for tensor in arriving:
             own.add_(tensor)
-        for work in [dist.isend(own, rank) for rank in range(1, world)]:
+        for work in [dist.isend(own, rank) for rank in range(1, len(arriving) + 1)]:
             _wait(work)
         own.zero_()  # else a thousand sums of sums would overflow
 
@@ -87,15 +75,6 @@ def _parameter_server(num_each: int, world: int, device: torch.device) -> Exchan
 def _wait(work: dist.Work | None) -> None:
     assert work is not None
     work.wait()
-
-
-_MAKERS: dict[str, Callable[[int, int, torch.device], Exchange]] = {
-    "all-reduce": _all_reduce,
-    "all-gather": _all_gather,
-    "reduce-scatter": _reduce_scatter,
-    "ring": _ring,
-    "parameter-server": _parameter_server,
-}
 
 
 # A ring all-reduce, step by step, as libraries do it underneath: to see what theirs is worth.
