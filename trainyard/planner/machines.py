@@ -6,6 +6,7 @@ roofline (Williams et al. 2009): of products by their size, and of memory.
 
 import itertools
 import math
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -128,12 +129,14 @@ class Device(NamedTuple):
     has_bf16: bool = True
 
 
-# By a word of the device's name, the longer ones first.
+# By words of the device's name, the longer ones first; without sparsity, as NVIDIA's data sheets have them.
 GPUS = {
-    "H200": Device(67, 989, 4800), "H100 PCIE": Device(51, 756, 2000), "H100 NVL": Device(60, 835, 3900),
+    "H200 NVL": Device(60, 835, 4800), "H200": Device(67, 989, 4800), "GH200": Device(67, 989, 4000),
+    "GB200": Device(80, 2500, 8000), "H100 PCIE": Device(51, 756, 2000), "H100 NVL": Device(60, 835, 3900),
     "H100": Device(67, 989, 3350), "B200": Device(75, 2250, 8000), "A100": Device(19.5, 312, 1555),
     "L40S": Device(91.6, 362, 864), "L40": Device(90.5, 181, 864), "L4": Device(30.3, 121, 300),
-    "A40": Device(37.4, 149.7, 696), "A10": Device(31.2, 125, 600), "V100": Device(15.7, 125, 900, has_bf16=False),
+    "A40": Device(37.4, 149.7, 696), "A10": Device(31.2, 125, 600), "A10G": Device(31.5, 70, 600),
+    "V100": Device(15.7, 125, 900, has_bf16=False),
     "T4": Device(8.1, 65, 300, has_bf16=False), "4090": Device(82.6, 165, 1008), "3090": Device(35.6, 71, 936),
 }  # fmt: skip
 UNKNOWN_GPU = Device(15, 60, 500)
@@ -161,8 +164,10 @@ GPU_LINKS = {
 
 
 def gpu_of(name: str) -> Device | None:
-    """Return what is known of the GPU; None for one that is in no table."""
-    return next((device for word, device in GPUS.items() if word in name.upper()), None)
+    """Return what is known of the GPU; None for one that is in no table. An A4000 is no A40, nor is a laptop's 4090 a
+    4090."""
+    likes = ((rf"\b{words}\b(?! TI\b| D\b| LAPTOP)", device) for words, device in GPUS.items())
+    return next((device for like, device in likes if re.search(like, name.upper())), None)
 
 
 def default_rates(accelerator: str, device: str = "") -> Rates:

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # plans.py stands beside the tes
 from plans import RATES
 
 from trainyard.planner import Rates, default_rates
+from trainyard.planner.machines import GPUS, gpu_of
 from trainyard.planner.machines import interpolated
 
 
@@ -88,3 +89,15 @@ def test_fp16_is_as_quick_as_bf16_where_only_that_was_measured() -> None:
     rates = msgspec.structs.replace(RATES, kinds=kinds, peak_flops={"fp32": 5e10, "bf16": 7e11})
     for kind in ("matmul", "attention", "convolution"):
         assert rates.rate(kind, 1e6, "fp16") == rates.rate(kind, 1e6, "bf16") > rates.rate(kind, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("NVIDIA A100-SXM4-80GB", "A100"), ("NVIDIA A40-48Q", "A40"), ("NVIDIA RTX A4000", None), ("Tesla T4", "T4"),
+     ("Quadro T400 4GB", None), ("NVIDIA A10G", "A10G"), ("NVIDIA RTX A1000", None), ("NVIDIA L40S", "L40S"),
+     ("NVIDIA H200 NVL", "H200 NVL"), ("NVIDIA GH200 480GB", "GH200"), ("NVIDIA H100 80GB HBM3", "H100"),
+     ("NVIDIA GeForce RTX 4090", "4090"), ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+     ("NVIDIA GeForce RTX 3090 Ti", None), ("Tesla V100-SXM2-16GB", "V100")],
+)  # fmt: skip
+def test_a_gpu_is_known_by_its_whole_words(name: str, words: str | None) -> None:
+    assert gpu_of(name) == (GPUS[words] if words else None)
