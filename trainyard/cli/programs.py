@@ -38,7 +38,8 @@ def become(command: str, words: list[str]) -> int:
         if sentence := lacking(f"trainyard {command}", extra):
             print(sentence, file=sys.stderr)
             return 1
-    os.execv(sys.executable, [sys.executable, "-m", module, *first, *words])  # never returns
+    # -P: the current folder may be anybody's, and nothing is imported from it. This never returns.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *first, *words])
 
 
 NOT_FOUND = 127

@@ -53,3 +53,12 @@ def test_no_server_is_exit_code_3_and_one_sentence(environment: dict[str, str], 
     )
     assert (ended.returncode, ended.stdout) == (3, "")
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
+
+
+def test_a_program_imports_nothing_of_the_current_folder(tmp_path: Path) -> None:
+    """It may be anybody's, /tmp for one, and root's programs are begun there too."""
+    (tmp_path / "dashboard").mkdir()
+    (tmp_path / "dashboard" / "__init__.py").write_text("raise SystemExit('a stranger was here')")
+    begun = "import sys; sys.path.remove(''); from trainyard.cli.programs import become; become('restore', ['--help'])"
+    done = subprocess.run([sys.executable, "-c", begun], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "restore" in done.stdout, done.stderr

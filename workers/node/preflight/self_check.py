@@ -163,7 +163,7 @@ class Collective:
         }
         if (interface := interface_of(self._address)) is not None:
             environment |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
-        command = ["nice", "-n", "10", sys.executable, "-m", self._module]
+        command = ["nice", "-n", "10", sys.executable, "-P", "-m", self._module]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
