@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -117,11 +118,13 @@ class StaticMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Look for what a web of the next version has collected since: its pages ask us for their files, too."""
-        path, stamp = request.path_info, Path(self.static_root) / STAMP
-        is_missing = path.startswith(self.static_prefix) and path not in self.files and stamp.exists()
-        if is_missing and (found := stamp.read_text()) != self._looked_for:
-            self._looked_for = found
-            self.add_files(self.static_root, self.static_prefix)
+        path = request.path_info
+        if path.startswith(self.static_prefix) and path not in self.files:
+            with suppress(FileNotFoundError):  # it is being collected
+                found = (Path(self.static_root) / STAMP).read_text()
+                if found != self._looked_for:
+                    self._looked_for = found
+                    self.add_files(self.static_root, self.static_prefix)
         return cast(HttpResponse, super().__call__(request))
 
     @staticmethod
