@@ -3,11 +3,11 @@
 import re
 import threading
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
+from weakref import finalize
 
 import structlog
 from asgiref.sync import sync_to_async
@@ -28,8 +28,8 @@ log = structlog.get_logger(__name__)
 
 EVERY_S = 4.0  # whoever loses the right gets nothing more within five seconds
 
-MAX_OPEN = 10  # of one person in this process
-_num_open = Counter[int]()  # by the key of the person
+MAX_OPEN, MAX_OPEN_OF_ALL = 10, 20  # of one person, and of all in this process, whose pool has 40 connections
+_open: dict[object, int] = {}  # who reads each answer
 
 stopping = threading.Event()  # this process: answers that have no end are to end, and clients ask another one
 
@@ -59,11 +59,17 @@ def stream(
 ) -> StreamingHttpResponse:
     """Answer with the parts, of which none is empty, one after the other, for as long as the right lasts. Raises
     TooManyRequests."""
-    if _num_open[right.user.pk] >= MAX_OPEN:
+    key, readers = object(), list(_open.values())
+    if readers.count(right.user.pk) >= MAX_OPEN:
         raise TooManyRequests(int(EVERY_S), f"Your account, which reads {MAX_OPEN} long answers,")
+    if len(readers) >= MAX_OPEN_OF_ALL:
+        raise TooManyRequests(int(EVERY_S), f"Everybody here, with {MAX_OPEN_OF_ALL} long answers at once,")
     allowed = right.over(parts)
     content = _from_thread(allowed, parts) if isinstance(request, ASGIRequest) else allowed
-    return StreamingHttpResponse(content, content_type=content_type)
+    response = StreamingHttpResponse(content, content_type=content_type)
+    _open[key] = right.user.pk
+    finalize(response, _open.pop, key, None)  # however it ended, and if nobody ever read it
+    return response
 
 
 def _parts(lines: Iterator[str]) -> Generator[str]:
@@ -78,7 +84,6 @@ async def _from_thread(allowed: Generator[Part], parts: Generator[Part]) -> Asyn
         while part := await sync_to_async(_giving_back)(lambda: next(allowed, None)):
             yield part
     finally:
-        await sync_to_async(allowed.close)()
         await sync_to_async(parts.close)()
 
 
@@ -180,10 +185,6 @@ class LastingRight:
 
     def over(self, parts: Iterable[T]) -> Generator[T]:
         """Yield the parts for as long as the right lasts. Raises RightLost."""
-        _num_open[self.user.pk] += 1
-        try:
-            for part in parts:
-                self.check()
-                yield part
-        finally:
-            _num_open[self.user.pk] -= 1
+        for part in parts:
+            self.check()
+            yield part
