@@ -14,8 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # plans.py stands beside the tes
 from plans import RATES
 
 from trainyard.planner import Rates, default_rates
-from trainyard.planner.machines import GPUS, gpu_of
-from trainyard.planner.machines import interpolated
+from trainyard.planner.machines import GPUS, gpu_of, interpolated
 
 
 @pytest.mark.parametrize("rates", [RATES, default_rates("cpu"), default_rates("gpu", "NVIDIA H200")])

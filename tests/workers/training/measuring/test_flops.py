@@ -51,7 +51,8 @@ def test_a_cpu_is_measured_and_in_about_the_time_that_was_promised() -> None:
         ("NVIDIA H100 PCIe", "bf16", 756e12),
         ("NVIDIA H100 80GB HBM3", "fp32", 67e12),
         ("NVIDIA A100-SXM4-80GB", "fp16", 312e12),
-        ("NVIDIA A10G", "bf16", 125e12),
+        ("NVIDIA A10", "bf16", 125e12),
+        ("NVIDIA A10G", "bf16", 70e12),  # https://www.baseten.co/blog/nvidia-a10-vs-a10g-for-ml-model-inference/
         ("Tesla V100-SXM2-16GB", "bf16", None),
         ("NVIDIA Unheard-of 9", "fp32", None),
     ],
