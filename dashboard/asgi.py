@@ -19,10 +19,11 @@ from dashboard.http.forwarded import Forwarded  # noqa: E402
 from dashboard.http.own_clients import OwnClients  # noqa: E402
 from dashboard.sockets.admission import SameOrigin  # noqa: E402
 from dashboard.sockets.consumers import no_such_socket, websocket_urlpatterns  # noqa: E402
+from runs.serving.request_counts import Counted  # noqa: E402
 
 sockets = URLRouter([*websocket_urlpatterns, re_path("", no_such_socket)])  # type: ignore[arg-type]
 routes = ProtocolTypeRouter({"http": BodyLimit(http), "websocket": SameOrigin(CookieMiddleware(sockets))})
-application = OwnClients(Forwarded(routes))
+application = Counted(OwnClients(Forwarded(routes)))
 share_connections()
 assert get_resolver().url_patterns  # every page and route is imported now, not by whoever asks first
 lifeline.watch()

@@ -17,8 +17,8 @@ def server(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     numbers = []
     for family in exposition_for(person(request), now).collect():
-        name = family.name.removeprefix("trainyard_").replace("_", " ").capitalize()
         for one in (one for one in family.samples if one.value or not one.labels):
+            name = one.name.removeprefix("trainyard_").replace("_", " ").capitalize()
             of = ", ".join(one.labels.values())
             numbers.append((name, family.documentation, of, _words(one.name, one.value)))
     shown = {

@@ -8,18 +8,19 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import accumulate
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, Min, QuerySet
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from redis import RedisError
 
 from runs.models import Cluster, HeldSlot, Run
 from runs.presenting import server_state
 from runs.rights.access import Someone, nodes_of, visible_clusters, visible_runs
-from runs.serving import open_sockets, transport
+from runs.serving import open_sockets, request_counts, transport
 from runs.values.status import FINAL, Status, WaitCode, Wanted
 from trainyard.contract.seals import stream_key
 
@@ -36,7 +37,7 @@ class Exposition:
         found: bytes = generate_latest(self)  # type: ignore[no-untyped-call]  # the client has no types there
         return found
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         state = server_state.look(asks_database=False)
         yield _one("ready", "Whether database, Valkey, control, ingest and disk work", float(state.is_ready))
         yield _one("disk_free_bytes", "Room on the server's disk", state.free_bytes)
@@ -48,12 +49,13 @@ class Exposition:
             yield _by("stream_entries", "Sent by nodes, and not stored yet", ("shard",), entries)
             yield _by("ingest_lag_seconds", "Age of the oldest of those", ("shard",), lags)
             yield _one("sockets", "Open pages, of all webs", open_sockets.total())
+            yield from _requests()
         yield from self._clusters()
         runs = self._runs.exclude(status__in=FINAL).order_by().values_list("status")
         counts = dict.fromkeys((one.value for one in Status if one not in FINAL), 0) | dict(runs.annotate(Count("pk")))
         yield _by("runs", "That have not ended", ("status",), {(name,): n for name, n in counts.items()})
 
-    def _clusters(self) -> Iterator[GaugeMetricFamily]:
+    def _clusters(self) -> Iterator[Metric]:
         visible = list(self._visible)
         clusters, known_until = {one.pk: one.name for one in visible}, server_state.contact_time(self._now)
         nodes, slots = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
@@ -79,6 +81,20 @@ class Exposition:
 
 def exposition_for(user: Someone, now: datetime) -> Exposition:
     return Exposition(visible_clusters(user), visible_runs(user), now)
+
+
+def _requests() -> list[Metric]:
+    """Return nothing where Valkey is away: a counter that says 0 in between would count everything again."""
+    with contextlib.suppress(RedisError, OSError):
+        stored: Any = transport.redis().hgetall(request_counts.KEY)
+        found = Counter({name.decode(): int(number) for name, number in stored.items()})
+        answered = CounterMetricFamily("trainyard_requests", "Answered by all webs", labels=("status",))
+        for name in request_counts.CLASSES:
+            answered.add_metric((name,), found[name])
+        sums = accumulate(found[name] for name in request_counts.BUCKETS)
+        taken = list(zip(request_counts.BUCKETS, sums, strict=True)), found[request_counts.SUM] / 1e6
+        return [answered, HistogramMetricFamily("trainyard_request_seconds", "Until an answer began", *taken)]
+    return []
 
 
 def _backlog(now: float) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:

@@ -22,6 +22,7 @@ from runs.serving.otlp import RESOURCE, NotTaken, attributes, nanoseconds, post
 from runs.values.status import Status
 from trainyard.contract.base import JsonObject
 from trainyard.contract.seals import PREFIX
+from trainyard.grouping import grouped
 from trainyard.rest.http_clients import outside_client
 
 log = structlog.get_logger(__name__)
@@ -79,22 +80,18 @@ class Telemetry:
 
 
 def metrics(now: datetime) -> JsonObject:
-    """Return an ExportMetricsServiceRequest: a gauge for each number of /metrics."""
+    """Return an ExportMetricsServiceRequest: a gauge or a sum for each number of /metrics."""
     at = str(int(now.timestamp()) * 1_000_000_000)
-    gauges = [
-        {
-            "name": family.name,
-            "description": family.documentation,
-            "gauge": {
-                "dataPoints": [
-                    {"timeUnixNano": at, "asDouble": one.value, "attributes": attributes(one.labels)}
-                    for one in family.samples
-                ]
-            },
-        }
-        for family in Exposition(Cluster.objects.all(), Run.objects.all(), now).collect()
-    ]
-    scopes = [{"scope": {"name": "trainyard.server"}, "metrics": gauges}]
+    numbers: list[JsonObject] = []
+    for family in Exposition(Cluster.objects.all(), Run.objects.all(), now).collect():
+        for name, samples in grouped((one.name, one) for one in family.samples).items():
+            points = [
+                {"timeUnixNano": at, "asDouble": one.value, "attributes": attributes(one.labels)} for one in samples
+            ]
+            growing: JsonObject = {"sum": {"dataPoints": points, "aggregationTemporality": 2, "isMonotonic": True}}
+            kind = {"gauge": {"dataPoints": points}} if family.type == "gauge" else growing
+            numbers.append({"name": name, "description": family.documentation, **kind})
+    scopes = [{"scope": {"name": "trainyard.server"}, "metrics": numbers}]
     return {"resourceMetrics": [{"resource": RESOURCE, "scopeMetrics": scopes}]}
 
 

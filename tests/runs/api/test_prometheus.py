@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from runs.models import Run
 from runs.presenting import server_state
-from runs.serving import transport
+from runs.serving import request_counts, transport
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.runs.api.conftest import Api
@@ -46,6 +46,13 @@ def test_nodes_slots_queue_and_runs_are_counted(cast: Cast, mate: Api) -> None:
     assert found["trainyard_ready"] == {(): 0}, "control does not run here"
     assert found["trainyard_disk_free_bytes"][()] > 0 and found["trainyard_stream_entries"] == {("0",): 0}
     assert found["trainyard_ingest_lag_seconds"] == {("0",): 0} and found["trainyard_dropped_messages"] == {(): 0}
+    transport.redis().hset(
+        request_counts.KEY, mapping={"2xx": 4, "5xx": 1, "0.1": 3, "2.5": 1, "microseconds": 2_500_000}
+    )
+    found = scraped(mate)
+    assert found["trainyard_requests"] == {("2xx",): 4, ("3xx",): 0, ("4xx",): 0, ("5xx",): 1}
+    times = found["trainyard_request_seconds"]
+    assert [times[(le,)] for le in ("0.05", "0.1", "1.0", "2.5", "+Inf")] == [0, 3, 3, 4, 4]
     transport.redis().xadd(stream_key(0), {"d": "x"}, id=f"{int((time.time() - 90) * 1000)}-0")
     assert 85 < scraped(mate)["trainyard_ingest_lag_seconds"][("0",)] < 150
 

@@ -62,6 +62,9 @@ def a_run_of_two_attempts(cast: Cast) -> Run:
     return run
 
 
+SERIES = (("bucket", 9), ("count", 1), ("sum", 1))
+
+
 def test_numbers_are_those_of_metrics(cast: Cast, receiver: Receiver) -> None:
     make_node(cast.cluster, "a", slots=4)
     make_run(cast)
@@ -74,6 +77,8 @@ def test_numbers_are_those_of_metrics(cast: Cast, receiver: Receiver) -> None:
         for point in metric.gauge.data_points
     }
     assert numbers["trainyard_runs", "QUEUED"] == 1 and numbers["trainyard_slots", "local", "all"] == 4
+    sums = {metric.name: len(metric.sum.data_points) for metric in scope.metrics if metric.sum.is_monotonic}
+    assert sums == {"trainyard_requests_total": 4, **{f"trainyard_request_seconds_{end}": n for end, n in SERIES}}
     assert receiver.headers[0]["authorization"] == "Bearer s3cret"
 
 
