@@ -7,7 +7,7 @@ from dashboard import server_findings
 from dashboard.pages.shared.frame import page, person, show
 from runs.presenting.exposition import exposition_for
 from runs.rights.access.operations import ADMINISTRATOR
-from trainyard.formats.figures import duration, size
+from trainyard.formats.figures import duration, percent, size
 
 STATES = {True: ("green", "ok"), False: ("red", "failed"), None: ("amber", "warning")}
 
@@ -31,5 +31,5 @@ def server(request: HttpRequest) -> HttpResponse:
 
 def _words(name: str, value: float) -> str:
     """Return the value with its unit, which the metric's name ends with."""
-    unit = name.rpartition("_")[2]
-    return size(value) if unit == "bytes" else duration(value) if unit == "seconds" else f"{value:,.0f}"
+    kinds = {"bytes": size, "seconds": duration, "ratio": percent}
+    return kinds.get(name.rpartition("_")[2], "{:,.0f}".format)(value)

@@ -19,6 +19,7 @@ from redis import RedisError
 
 from runs.models import Cluster, HeldSlot, Run
 from runs.presenting import server_state
+from runs.records.time_use.sums import WEEK, time_of_all
 from runs.rights.access import Someone, nodes_of, visible_clusters, visible_runs
 from runs.serving import open_sockets, request_counts, transport
 from runs.values.status import FINAL, Status, WaitCode, Wanted
@@ -39,21 +40,24 @@ class Exposition:
 
     def collect(self) -> Iterator[Metric]:
         state = server_state.look(asks_database=False)
-        yield _one("ready", "Whether database, Valkey, control, ingest and disk work", float(state.is_ready))
-        yield _one("disk_free_bytes", "Room on the server's disk", state.free_bytes)
+        yield _by("ready", "Whether database, Valkey, control, ingest and disk work", (), {(): float(state.is_ready)})
+        yield _by("disk_free_bytes", "Room on the server's disk", (), {(): state.free_bytes})
         if state.control_tick_age_s is not None:
-            yield _one("control_tick_age_seconds", "Since control last worked", state.control_tick_age_s)
-        yield _one("dropped_messages", "In control's queue, which the server had not sealed", state.dropped_messages)
+            yield _by("control_tick_age_seconds", "Since control last worked", (), {(): state.control_tick_age_s})
+        yield _by("dropped_messages", "In control's queue, not sealed by the server", (), {(): state.dropped_messages})
         if state.valkey:
             entries, lags = _backlog(self._now.timestamp())
             yield _by("stream_entries", "Sent by nodes, and not stored yet", ("shard",), entries)
             yield _by("ingest_lag_seconds", "Age of the oldest of those", ("shard",), lags)
-            yield _one("sockets", "Open pages, of all webs", open_sockets.total())
+            yield _by("sockets", "Open pages, of all webs", (), {(): open_sockets.total()})
             yield from _requests()
         yield from self._clusters()
         runs = self._runs.exclude(status__in=FINAL).order_by().values_list("status")
         counts = dict.fromkeys((one.value for one in Status if one not in FINAL), 0) | dict(runs.annotate(Count("pk")))
         yield _by("runs", "That have not ended", ("status",), {(name,): n for name, n in counts.items()})
+        week = time_of_all(self._runs.filter(archived_at=None), self._now, WEEK)  # the home page's, which is kept
+        yield _by("time_seconds", "Of the last 7 days", ("use",), {(use[:-2],): n for use, n in week.by_name().items()})
+        yield _by("goodput_ratio", "Productive share of that", (), {} if week.goodput is None else {(): week.goodput})
 
     def _clusters(self) -> Iterator[Metric]:
         visible = list(self._visible)
@@ -99,8 +103,7 @@ def _requests() -> list[Metric]:
 
 def _backlog(now: float) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:
     """Return by shard how many entries wait, and how old the oldest is: its id begins with Unix milliseconds."""
-    entries: dict[tuple[str, ...], float] = {}
-    lags: dict[tuple[str, ...], float] = {}
+    entries, lags = dict[tuple[str, ...], float](), dict[tuple[str, ...], float]()
     with contextlib.suppress(RedisError, OSError):
         for shard in range(settings.INGEST_SHARDS):
             key, label = stream_key(shard), (str(shard),)
@@ -108,10 +111,6 @@ def _backlog(now: float) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, 
             lags[label] = max(0.0, now - int(oldest[0][0].split(b"-")[0]) / 1000) if oldest else 0.0
             entries[label] = float(transport.redis().xlen(key))
     return entries, lags
-
-
-def _one(name: str, words: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"trainyard_{name}", words, value=value)
 
 
 def _by(name: str, words: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]) -> GaugeMetricFamily:

@@ -85,11 +85,9 @@ def metrics(now: datetime) -> JsonObject:
     numbers: list[JsonObject] = []
     for family in Exposition(Cluster.objects.all(), Run.objects.all(), now).collect():
         for name, samples in grouped((one.name, one) for one in family.samples).items():
-            points = [
-                {"timeUnixNano": at, "asDouble": one.value, "attributes": attributes(one.labels)} for one in samples
-            ]
-            growing: JsonObject = {"sum": {"dataPoints": points, "aggregationTemporality": 2, "isMonotonic": True}}
-            kind = {"gauge": {"dataPoints": points}} if family.type == "gauge" else growing
+            points = [{"timeUnixNano": at, "asDouble": s.value, "attributes": attributes(s.labels)} for s in samples]
+            own = {} if family.type == "gauge" else {"aggregationTemporality": 2, "isMonotonic": True}
+            kind = {"sum" if own else "gauge": {"dataPoints": points, **own}}
             numbers.append({"name": name, "description": family.documentation, **kind})
     scopes = [{"scope": {"name": "trainyard.server"}, "metrics": numbers}]
     return {"resourceMetrics": [{"resource": RESOURCE, "scopeMetrics": scopes}]}

@@ -22,7 +22,7 @@ from runs.actions import submit_run
 from runs.models import Attempt, Cluster, HeldSlot, Node, Project, Run, User
 from runs.models.indexes import first_rows_together, is_none, one_of
 from runs.presenting.server_state import contact_time
-from runs.records.time_use.sums import time_of_all
+from runs.records.time_use.sums import WEEK, time_of_all
 from runs.rights.access import Permission, Someone, nodes_of, projects_with, visible_clusters, visible_runs
 from runs.rights.access.operations import SIGNED_IN, thing
 from runs.values.columns import LimitNotice
@@ -33,7 +33,6 @@ from trainyard.grouping import grouped
 VISIT_GAP = timedelta(minutes=30)  # after which one was away
 KEPT_APART = timedelta(minutes=1)  # a visit is written no more often
 LONGEST = timedelta(days=30)
-WEEK = timedelta(days=7)
 UNREAD = ("inventory", "health", "self_check", "standby")  # documents, which no list shows
 ORDER = [Status.FAILED, Status.SUCCEEDED, Status.CANCELLED]
 

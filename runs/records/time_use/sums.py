@@ -22,7 +22,7 @@ from trainyard.grouping import grouped
 LOSS, STEP_TIME = "train/loss", "train/step_time_s"
 SETTLED_S = 60.0  # behind its end nothing of an attempt is on its way any more
 GIVEN_UP, PLACED_ANEW, PREEMPTED = "given-up", "placed-anew", "preempted"
-WINDOW = timedelta(days=30)
+WINDOW, WEEK = timedelta(days=30), timedelta(days=7)
 LATELY = timedelta(hours=1)  # within which control writes the row of a run that has ended
 PER_ROUND = 50
 KEPT_S = 60

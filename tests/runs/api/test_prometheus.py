@@ -7,11 +7,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.cache import cache
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from runs.models import Run
+from runs.models import Run, RunTime
 from runs.presenting import server_state
+from runs.records.time_use.split import NAMES
 from runs.serving import request_counts, transport
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run
@@ -55,6 +60,26 @@ def test_nodes_slots_queue_and_runs_are_counted(cast: Cast, mate: Api) -> None:
     assert [times[(le,)] for le in ("0.05", "0.1", "1.0", "2.5", "+Inf")] == [0, 3, 3, 4, 4]
     transport.redis().xadd(stream_key(0), {"d": "x"}, id=f"{int((time.time() - 90) * 1000)}-0")
     assert 85 < scraped(mate)["trainyard_ingest_lag_seconds"][("0",)] < 150
+
+
+def test_the_time_of_the_week_is_what_home_shows(cast: Cast, mate: Api, as_: Any, client: Client) -> None:
+    found = scraped(mate)
+    assert set(found["trainyard_time_seconds"].values()) == {0} and found["trainyard_goodput_ratio"] == {}
+    cache.clear()
+    times: dict[str, Any] = dict.fromkeys(NAMES, 0.0) | {"productive_s": 3600.0, "queued_s": 1200.0}
+    for days_ago, archived_at in ((1, None), (8, None), (2, timezone.now())):
+        ended = timezone.now() - timedelta(days=days_ago)
+        run = make_run(cast, status=Status.SUCCEEDED, ended_at=ended, archived_at=archived_at)
+        RunTime.objects.create(run=run, ended_at=ended, **times)
+    found = scraped(mate)
+    assert found["trainyard_goodput_ratio"] == {(): 0.75} and len(found["trainyard_time_seconds"]) == len(NAMES)
+    assert [found["trainyard_time_seconds"][(use,)] for use in ("productive", "queued", "paused")] == [3600, 1200, 0]
+    client.force_login(cast.mate)
+    assert client.get("/").context["week"].goodput == "75 %"
+    with CaptureQueriesContext(connection) as asked:
+        assert scraped(mate)["trainyard_goodput_ratio"] == {(): 0.75}
+    assert not [one for one in asked if "runtime" in one["sql"]], "it is kept for a minute"
+    assert scraped(as_("outsider"))["trainyard_goodput_ratio"] == {}
 
 
 def test_who_sees_no_cluster_gets_the_servers_own_numbers(cast: Cast, as_: Any) -> None:
