@@ -9,12 +9,25 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
-from django.db import transaction
+import structlog
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 
 from runs.models import Event, Following, NewEvent, Node, Notice, NoticeRule, Preflight, Project, Run, Sweep, User
 from runs.models.indexes import one_of
-from runs.models.notices import ALERT_LEVELS, ENDS, LEVELS, NUMBERS, OF_BELLS, OVER, WARNING, K, Where, kind_of
+from runs.models.notices import (
+    ALERT_LEVELS,
+    ENDS,
+    LEVELS,
+    NUMBERS,
+    OF_BELLS,
+    OVER,
+    WARNING,
+    K,
+    Where,
+    bounded_cause,
+    kind_of,
+)
 from runs.privacy.retention import usage_of
 from runs.rights.access import visible_clusters, visible_projects
 from runs.serving import broadcast
@@ -23,6 +36,8 @@ from runs.values.status import Status
 from trainyard.contract.machines import NEARLY_FULL
 from trainyard.contract.statuses import SWEEP_FINAL
 from trainyard.formats.figures import size
+
+log = structlog.get_logger(__name__)
 
 AT_ONCE = 200
 HOUR, DAY, KEPT = timedelta(hours=1), timedelta(days=1), timedelta(days=90)
@@ -64,10 +79,25 @@ def make_of_events(now: datetime) -> int:
     """Make the notices of the oldest new events, and return of how many."""
     with transaction.atomic():
         new = list(NewEvent.objects.order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
-        events = Event.objects.filter(pk__in=new).select_related("run__project").order_by("pk")
-        _spread([_of_event(event, now) for event in events], now, counts=True)
+        events = list(Event.objects.filter(pk__in=new).select_related("run__project").order_by("pk"))
+        if not _is_made(events, now):
+            for event in (event for event in events if not _is_made([event], now)):
+                log.error("notice.not_made", event_id=event.pk, run=event.run_id)
         NewEvent.objects.filter(pk__in=new).delete()
     return len(new)
+
+
+def _is_made(events: Sequence[Event], now: datetime) -> bool:
+    """Make their notices, or none of them where one cannot be made. A database that is away is asked again later."""
+    try:
+        with transaction.atomic():
+            _spread([_of_event(event, now) for event in events], now, counts=True)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:  # a bug, or a value that no column holds: the others' notices do not wait for it
+        log.exception("notice.events_failed", num=len(events))
+        return False
+    return True
 
 
 def make_of_states(now: datetime) -> None:
@@ -81,6 +111,8 @@ def _spread(signals: Sequence[Signal], now: datetime, *, counts: bool) -> None:
     """Write a notice for each rule that wants the signal and whose owner may read what it is about."""
     if not signals:
         return
+    for one in signals:
+        one.fields.update(cause=bounded_cause(one.fields["cause"]), place=one.fields["place"][:300])
     make_bells({one.by for one in signals})
     rules, may = list(NoticeRule.objects.select_related("owner", "project")), cache(may_get)
     causes = {one.fields["cause"] for one in signals}
@@ -148,7 +180,7 @@ def _of_run(
 ) -> Signal:
     fields = {"project_id": run.project_id, "run_id": run.pk, "path": f"/runs/{run.pk}/", "since": since, **more}
     where = f"run {run.name} ({run.pk}) of project {run.project.name}{place}"
-    return Signal({"cause": cause, "what": what, "place": where[:300], **fields}, run.created_by_id, number)
+    return Signal({"cause": cause, "what": what, "place": where, **fields}, run.created_by_id, number)
 
 
 def _sweeps(now: datetime) -> Iterator[Signal]:

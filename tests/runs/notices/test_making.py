@@ -7,11 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from runs import actions
 from runs.models import Membership, NewEvent, Notice, NoticeRule, Preflight, Project, Run
-from runs.models.notices import OF_BELLS, NoticeKind, Where
+from runs.models.notices import OF_BELLS, OVER, NoticeKind, Where, bounded_cause
+from runs.notices import making
 from runs.notices.making import make_of_events, make_of_states
 from runs.values.columns import Check, CheckState, LimitNotice
 from runs.values.status import Status
@@ -191,3 +194,44 @@ def test_a_node_whose_disk_is_nearly_full_is_one_notice_a_day(cast: Cast, used: 
     for _ in range(2):
         make_of_states(now)
     assert whats(mine) == ["Of the disk of node full 50 B of 1000 B are free."] * num
+
+
+def test_a_metric_with_a_long_name_has_its_notices_and_no_two_of_them_have_one_cause(
+    cast: Cast, make_run: MakeRun
+) -> None:
+    mine, run = rule(owner=cast.mate), make_run(status=Status.RUNNING)
+    for name in ("m" * 500, "m" * 499 + "n", "m" * 500, "loss"):
+        run.record("metric-alarm", f"{name[-1]} is NaN.", data={"metric": name, "action": "notify"})
+    make_of_events(timezone.now())
+    assert whats(mine) == ["m is NaN.", "n is NaN.", "m is NaN.", "s is NaN."]  # each event has its own
+    assert all(len(OVER + notice.cause) <= 300 and notice.kind == "metric" for notice in mine.notices.all())
+    assert mine.notices.get(cause__endswith="/loss").cause.startswith(f"metric/{run.pk}/")
+    first, other = (bounded_cause("metric/" + "m" * 500 + end) for end in "ab")
+    assert first != other and first == bounded_cause("metric/" + "m" * 500 + "a")
+
+
+def test_an_event_that_cannot_be_made_into_a_notice_is_left_out_and_the_others_are_made(
+    cast: Cast, make_run: MakeRun
+) -> None:
+    mine, run = rule(owner=cast.mate), make_run(status=Status.RUNNING)
+    run.record("alert", "Before.", data={"label": "a", "level": "warn"})
+    run.record("alert", "Of no level.", data={"label": "b", "level": "dreadful"})
+    run.record("alert", "Behind.", data={"label": "c", "level": "warn"})
+    with capture_logs() as said:
+        assert make_of_events(timezone.now()) == 3
+    assert whats(mine) == ["Before.", "Behind."] and not NewEvent.objects.exists()
+    left_out = run.events.get(sentence="Of no level.").pk
+    assert [one["event_id"] for one in said if one["event"] == "notice.not_made"] == [left_out]
+    assert make_of_events(timezone.now()) == 0
+
+
+def test_events_wait_for_a_database_that_is_away(
+    cast: Cast, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, run = rule(owner=cast.mate), make_run(status=Status.RUNNING)
+    fail(run)
+    with monkeypatch.context() as patch, pytest.raises(OperationalError):
+        patch.setattr(making, "make_bells", lambda _: (_ for _ in ()).throw(OperationalError("away")))
+        make_of_events(timezone.now())
+    make_of_events(timezone.now())
+    assert len(whats(mine)) == 1
