@@ -39,10 +39,11 @@ SEVERITIES = ("info", "info", "warning", "error")  # by level
 CARD = "application/vnd.microsoft.card.adaptive"
 CHATS: dict[str, Callable[[str], JsonObject]] = {  # the body that each service takes
     Where.SLACK: lambda text: {"text": escape(text, quote=False)},
-    Where.DISCORD: lambda text: {"content": text[:2000], "allowed_mentions": {"parse": []}},
+    Where.DISCORD: lambda text: {"content": text[:2000], "allowed_mentions": {"parse": []}, "flags": 4},  # no embeds
     Where.TEAMS: lambda text: {"type": "message", "attachments": [{"contentType": CARD, "content": {
         "type": "AdaptiveCard", "version": "1.4", "body": [{"type": "TextBlock", "text": text, "wrap": True}]}}]},
 }  # fmt: skip
+OF_MARKDOWN = re.compile(r"[\\\[\]()*_~`>|#]")  # what Discord and Teams would make links and headings of
 
 
 class NotTaken(Exception):
@@ -77,15 +78,22 @@ def checked(where: str, text: str, *, is_person: bool) -> tuple[str, str]:
         raise ValidationError(str(error)) from None
 
 
-def text_of(notice: Notice, *others: Notice) -> str:
-    """Say what, where, since when, how often, and where to look; of several in short."""
+def text_of(notice: Notice, *others: Notice, said: Callable[[str], str] = str) -> str:
+    """Say what, where, since when, how often, and where to look; of several in short. ``said`` takes others' words."""
     if others:
         place = settings.PUBLIC_URL
-        some = [f"{visible(one.what)[:100]}\n{one.place[:80]}\n{place}{one.path}" for one in (notice, *others)]
+        some = [
+            f"{said(visible(one.what)[:100])}\n{said(one.place[:80])}\n{place}{one.path}" for one in (notice, *others)
+        ]
         return "\n\n".join((f"{len(some)} notices", *some))
     more = f"\nThere are {notice.count} with the same cause." if notice.count > 1 else ""
     since = f"{notice.since:%Y-%m-%d %H:%M:%S} UTC"
-    return f"{notice.what}\nWhere: {notice.place}\nSince: {since}{more}\n{settings.PUBLIC_URL}{notice.path}"
+    return f"{said(notice.what)}\nWhere: {said(notice.place)}\nSince: {since}{more}\n{settings.PUBLIC_URL}{notice.path}"
+
+
+def unmarked(text: str) -> str:
+    """Return the text for those who read Markdown, so that it says what it says."""
+    return OF_MARKDOWN.sub(r"\\\g<0>", text)
 
 
 def document_of(notice: Notice) -> JsonObject:
@@ -125,7 +133,8 @@ def send(some: Sequence[Notice], now: datetime) -> None:
     if len(some) > 1:
         digest = {"kind": "digest", "what": f"{len(some)} notices", "notices": [document_of(one) for one in some]}
         document = {"id": notice.pk, **digest}
-    body = encode(CHATS[rule.where](text_of(*some)) if rule.where in CHATS else document)
+    said = unmarked if rule.where in (Where.DISCORD, Where.TEAMS) else str
+    body = encode(CHATS[rule.where](text_of(*some, said=said)) if rule.where in CHATS else document)
     moment = f"{now.timestamp():.0f}"
     signature = hmac.new(key.encode(), f"{moment}.{body}".encode(), hashlib.sha256).hexdigest()
     signed = {"Trainyard-Timestamp": moment, "Trainyard-Signature": f"sha256={signature}"}

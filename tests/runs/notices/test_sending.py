@@ -14,6 +14,7 @@ from email import message_from_bytes
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
@@ -209,8 +210,26 @@ def test_chats_get_what_they_read(cast: Cast, receiver: Receiver, where: Where) 
     (body,) = receiver.bodies
     card = body.get("attachments", [{"content": {"body": [{}]}}])[0]["content"]["body"][0]
     text = body.get("text") or body.get("content") or card["text"]
-    wanted = "first failed &lt;b&gt;&amp;." if where == Where.SLACK else "first failed <b>&."
+    wanted = "first failed &lt;b&gt;&amp;." if where == Where.SLACK else r"first failed <b\>&."
     assert text.startswith(wanted) and "Where: run first" in text and "trainyard-signature" not in receiver.headers[0]
+
+
+@pytest.mark.parametrize("where", [Where.DISCORD, Where.TEAMS])
+@pytest.mark.parametrize("num", [1, 2])
+def test_no_name_becomes_markup_in_a_chat_that_reads_markdown(
+    cast: Cast, receiver: Receiver, where: Where, num: int
+) -> None:
+    rule, _ = save(cast, where, receiver.url)
+    fail(cast, *["[Sign in](https://evil.example) *_~`|#\\"] * num)
+    rule.notices.update(batch=rule.notices.order_by("pk")[0].pk)  # as those of a digest
+    send_due(timezone.now())
+    (body,) = receiver.bodies
+    card = body.get("attachments", [{"content": {"body": [{}]}}])[0]["content"]["body"][0]
+    text = body.get("content") or card["text"]
+    assert r"\[Sign in\]\(https://evil.example\) \*\_\~\`\|\#\\" in text and "[Sign in](" not in text
+    assert text.count(f"\n{settings.PUBLIC_URL}/runs/") == num  # our own link is one
+    if where == Where.DISCORD:  # nobody is called, and no page of a link is shown
+        assert (body["allowed_mentions"], body["flags"]) == ({"parse": []}, 4)
 
 
 def test_mail_goes_to_the_persons_own_address(cast: Cast, mail: Receiver) -> None:
