@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import distributions
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from django.utils import timezone
 
@@ -30,10 +30,17 @@ SHOWN = re.compile(
     "TRAINYARD_(HOME|ISOLATION|URL)|PORT|HOST|NODES|INGEST_SHARDS|PUBLIC_URL|LOG_FORMAT|EMAIL_(HOST|PORT|TLS)|"
     "DATABASE_URL|REDIS_URL|NODES_REDIS_URL|FORWARDED_ALLOW_.*|.*_DAYS|.*_BYTES|.*_REGION"
 )
-# Tokens and links that sign in, passwords of URLs and headers, addresses of e-mail.
+# Tokens and links that sign in, passwords of URLs and headers, webhooks, JWTs, addresses of e-mail; then named values.
 LIKE_SECRETS = re.compile(
     rb"(?P<head>\bty_(?:machine_)?|(?:sign-in|invitations|share)/|(?i:\b(?:bearer|basic|password)[\s=:]+))[^\s\"'/@&,]+|"
-    rb"(?P<user>://[^\s/:@]{0,64}:)[^\s/@]{1,256}(?=@)|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[\w.-]+"
+    rb"(?P<user>://[^\s/:@]{0,64}:)[^\s/@]{1,256}(?=@)|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[\w.-]+|"
+    rb"(?P<hook>\bhooks\.slack\.com/\w+/|\bdiscord(?:app)?\.com/api/(?:v\d+/)?webhooks/)[^\s\"'<>]+|"
+    rb"\beyJ[\w-]{4,}\.[\w-]+\.[\w-]+"
+)
+NAMED_SECRETS = re.compile(  # "set" is what about.json says of settings
+    rb"((?i:token|secret|password|passwd|api[_-]?key|access[_-]?key|sessionid|csrftoken|signature)\\?[\"']?\s*[=:]\s*)"
+    rb"(?!\"set\")(?:(\\?[\"'])(?:\\.|(?!\2).){1,4096}?(?=\2|$)|[^\s\"'\\&;,{}]+)",
+    re.MULTILINE,
 )
 
 
@@ -86,7 +93,8 @@ def _numbers() -> bytes:
 def known_secrets(home: Path) -> list[bytes]:
     """Return the values that stand nowhere in the bundle, the longest first."""
     found = [value for name, value in os.environ.items() if SECRET_NAME.search(name)]
-    found += [urlsplit(value).password or "" for name, value in os.environ.items() if name.endswith("URL")]
+    urls = [urlsplit(value).password or "" for name, value in os.environ.items() if name.endswith("URL")]
+    found += [*urls, *map(unquote, urls)]
     for name in ("secret_key", "secrets.key"):
         if (home / name).is_file():
             found.append((home / name).read_text())
@@ -97,7 +105,8 @@ def known_secrets(home: Path) -> list[bytes]:
 def masked(data: bytes, values: Sequence[bytes]) -> bytes:
     for value in values:
         data = data.replace(value, MASK)
-    return LIKE_SECRETS.sub(lambda found: (found["head"] or found["user"] or b"") + MASK, data)
+    data = LIKE_SECRETS.sub(lambda found: (found["head"] or found["user"] or found["hook"] or b"") + MASK, data)
+    return NAMED_SECRETS.sub(lambda found: found[1] + (found[2] or b"") + MASK, data)
 
 
 def _json(value: object) -> bytes:

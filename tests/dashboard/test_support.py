@@ -46,6 +46,21 @@ def test_the_zip_has_what_helps_and_no_secret(tmp_path: Path) -> None:
         ("redis://:pa5s@db", "redis://:[masked]@db"),
         ("token ty_machine_12ab of a node", "token ty_machine_[masked] of a node"),
         ("nothing to hide at http://127.0.0.1:8000/runs/", "nothing to hide at http://127.0.0.1:8000/runs/"),
+        ('sent {"token": "abc def", "n": 1}', 'sent {"token": "[masked]", "n": 1}'),
+        ('{"access_token":"a\\"b"}', '{"access_token":"[masked]"}'),
+        ("{'client_secret': 'abc'}", "{'client_secret': '[masked]'}"),
+        (r'{"event": "got {\"token\": \"abc\"}"}', r'{"event": "got {\"token\": \"[masked]\"}"}'),
+        ('cut {"token": "abc d\nnext', 'cut {"token": "[masked]\nnext'),
+        ("token: Bearer abc, token=ty_12", "token: [masked] [masked], token=[masked]"),
+        ("GET /data?api_key=abc.d&n=1", "GET /data?api_key=[masked]&n=1"),
+        ("Cookie: a=b; sessionid=abc; c=d", "Cookie: a=b; sessionid=[masked]; c=d"),
+        ("GET /x?X-Amz-Signature=0af9&n=1", "GET /x?X-Amz-Signature=[masked]&n=1"),
+        ("of eyJhbGciOi.eyJzdWIiOi.c2ln-_x said", "of [masked] said"),
+        ("to https://hooks.slack.com/services/T0/B0/x9 now", "to https://hooks.slack.com/services/[masked] now"),
+        ("https://discord.com/api/webhooks/12/ab-c", "https://discord.com/api/webhooks/[masked]"),
+        ("https://discordapp.com/api/v10/webhooks/12/ab-c", "https://discordapp.com/api/v10/webhooks/[masked]"),
+        ("1200 tokens=9, num_tokens: 12, keys=3", "1200 tokens=9, num_tokens: 12, keys=3"),
+        ("Bearer of bad news, password: letmein", "Bearer [masked] bad news, password: [masked]"),
         ("step 3 of hunter22", "step 3 of [masked]"),
     ],
 )
@@ -55,5 +70,5 @@ def test_what_looks_like_a_secret_is_masked(text: str, left: str) -> None:
 
 def test_passwords_of_urls_and_keys_of_files_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secrets.key").write_text("1:bm90LWEta2V5\n")
-    monkeypatch.setenv("REDIS_URL", "redis://:of-valkey@127.0.0.1/0")
-    assert {b"of-valkey", b"bm90LWEta2V5"} <= set(known_secrets(tmp_path))
+    monkeypatch.setenv("REDIS_URL", "redis://:of-valkey%40home@127.0.0.1/0")
+    assert {b"of-valkey%40home", b"of-valkey@home", b"bm90LWEta2V5"} <= set(known_secrets(tmp_path))
