@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from xml.etree import ElementTree
 from pydantic import Field, ValidationError, model_validator
 
 from trainyard.cli import comparing, launching
-from trainyard.cli.screen import Screen, figure
+from trainyard.cli.screen import Screen, figure, safe
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.statuses import FINAL, Status
 from trainyard.formats.words import counted
@@ -31,6 +32,7 @@ from trainyard.spec.values.fields import Part
 POLL_S = 1.0
 BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "CHANGE_BRANCH", "BRANCH_NAME")
 MOST_GREEN = 1_000  # runs of other pipelines of the branch among them
+NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")  # beside controls
 BATCH = "ci-batch:"  # begins the tag of the runs that were compared together
 
 
@@ -219,9 +221,19 @@ def _shown(value: float | None) -> str:
     return "none" if value is None else figure(value)
 
 
+def _line(text: str) -> str:
+    """Return others' words on one line, without what XML cannot hold."""
+    return NO_XML.sub("\ufffd", safe(text))
+
+
+def _cell(text: str) -> str:
+    return _line(text).replace("|", r"\|")
+
+
 def markdown(asked: Pipeline, trained: list[Trained], before: list[float], finding: Finding) -> str:
-    rows = [f"| {one.seed} | {one.run['id']} | {one.run['status']} | {_shown(one.value)} |" for one in trained]
-    head = f"### {'Green' if finding.is_green else 'Red'}: {asked.metric}\n\n{finding.sentence}\n"
+    cells = [(str(one.seed), one.run["id"], one.run["status"], _shown(one.value)) for one in trained]
+    rows = [f"| {' | '.join(map(_cell, row))} |" for row in cells]
+    head = f"### {'Green' if finding.is_green else 'Red'}: {_cell(asked.metric)}\n\n{_cell(finding.sentence)}\n"
     values = ", ".join(map(figure, before)) or "none"
     return "\n".join((head, "| seed | run | status | value |", "|---|---|---|---|", *rows, "", f"Baseline: {values}."))
 
@@ -231,12 +243,14 @@ def junit(asked: Pipeline, trained: list[Trained], finding: Finding) -> bytes:
     lost = [one for one in trained if one.value is None]
     suite = ElementTree.Element("testsuite", name="trainyard ci", tests=str(len(trained) + 1))
     for one in trained:
-        case = ElementTree.SubElement(suite, "testcase", classname=asked.spec, name=f"seed {one.seed} trains")
+        case = ElementTree.SubElement(suite, "testcase", classname=_line(asked.spec), name=f"seed {one.seed} trains")
         if one in lost:
-            ElementTree.SubElement(case, "failure", message=_lost(one, asked))
-    case = ElementTree.SubElement(suite, "testcase", classname=asked.spec, name=f"{asked.metric} is not worse")
+            ElementTree.SubElement(case, "failure", message=_line(_lost(one, asked)))
+    case = ElementTree.SubElement(
+        suite, "testcase", classname=_line(asked.spec), name=_line(f"{asked.metric} is not worse")
+    )
     if not finding.is_green and not lost:
-        ElementTree.SubElement(case, "failure", message=finding.sentence)
+        ElementTree.SubElement(case, "failure", message=_line(finding.sentence))
     elif lost:
         ElementTree.SubElement(case, "skipped", message="not all seeds have a value")
     suite.set("failures", str(len(lost) or int(not finding.is_green)))

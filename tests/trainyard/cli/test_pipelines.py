@@ -12,7 +12,7 @@ import pytest
 from runs.models import Run
 from tests.cast import Cast
 from tests.trainyard.command import Trainyard
-from trainyard.cli.pipelines import Finding, Pipeline, Trained, junit, markdown, read_pipeline, this_branch
+from trainyard.cli.pipelines import Finding, Pipeline, Trained, _lost, junit, markdown, read_pipeline, this_branch
 from trainyard.spec import SpecError
 
 FILE = "spec: train.yaml\nmetric: eval/loss\nbaseline: {branch: main}\n"
@@ -77,3 +77,18 @@ def test_reports_name_each_seed_and_what_was_found(tmp_path: Path) -> None:
     lost = ElementTree.fromstring(junit(asked, [Trained(0, good, 3.0), Trained(1, bad, None)], red))
     assert [one.get("message") for one in lost.iter("failure")] == ["Seed 1 is FAILED. Out of memory."]
     assert "| 0 | abc | SUCCEEDED | 3 |" in markdown(asked, [Trained(0, good, 3.0)], [2.0], red)
+
+
+def test_reports_hold_no_controls_and_no_row_is_broken(tmp_path: Path) -> None:
+    asked = pipeline(tmp_path, FILE.replace("eval/loss", r'"a|b\e"'))
+    words = "\x1b[31mValueError\x1b[0m: a|b\nat\x00 \ufffe\ud800 line 3"
+    bad: Any = {"id": "d|ef", "status": "FAILED", "reason": {"sentence": words}}
+    trained = [Trained(0, bad, None)]
+    red = Finding(False, _lost(trained[0], asked))
+    suite = ElementTree.fromstring(junit(asked, trained, red))
+    said = "Seed 0 is FAILED. ValueError: a|b at \ufffd\ufffd line 3"
+    assert [one.get("message") for one in suite.iter("failure")] == [said]
+    assert suite[1].get("name") == "a|b is not worse"
+    lines = markdown(asked, trained, [], red).splitlines()
+    assert lines[:3] == [r"### Red: a\|b", "", said.replace("|", r"\|")] and r"| 0 | d\|ef | FAILED | none |" in lines
+    assert "\x1b" not in ElementTree.tostring(ElementTree.fromstring(junit(asked, [], red))).decode()
