@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.up_process import Up
 from tests.whole.test_command_line import trainyard
+from trainyard.cli.pipelines import REQUESTS
 
 SCRIPT = """
 import os, random, trainyard
@@ -26,7 +29,11 @@ baseline: {branch: main}
 """
 
 
-def test_a_pipeline_is_green_until_a_change_is_worse(running_trainyard: Up, tmp_path: Path) -> None:
+def test_a_pipeline_is_green_until_a_change_is_worse(
+    running_trainyard: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (*REQUESTS, "GITHUB_EVENT_NAME"):  # of the pipeline that runs this test
+        monkeypatch.delenv(name, raising=False)
     (tmp_path / "learn.py").write_text(SCRIPT)
     (tmp_path / "learn.yaml").write_text(SPEC)
     (tmp_path / "ci.yaml").write_text(FILE)

@@ -31,6 +31,7 @@ from trainyard.spec.values.fields import Part
 
 POLL_S = 1.0
 BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "CHANGE_BRANCH", "BRANCH_NAME")
+REQUESTS = ("GITHUB_HEAD_REF", "CI_MERGE_REQUEST_IID", "CI_EXTERNAL_PULL_REQUEST_IID", "CHANGE_ID")
 MOST_GREEN = 1_000  # runs of other pipelines of the branch among them
 NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")  # beside controls
 BATCH = "ci-batch:"  # begins the tag of the runs that were compared together
@@ -89,7 +90,7 @@ def ci(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
             with contextlib.suppress(ApiError, Unreachable):  # it has ended, or the server is away
                 client.act(one, "stop")
         raise
-    if finding.is_green:
+    if finding.is_green and not is_of_request():
         for one in (seed.run["id"] for seed in trained):
             tags = [*client.run_document(one)["tags"], _tag(branch, "green")]
             client.call("PATCH", f"runs/{quoted(one)}", run_answers.RunDocument, json={"tags": tags})
@@ -119,6 +120,12 @@ def this_branch() -> str:
         return named or subprocess.run(words, capture_output=True, check=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         raise SpecError([Problem("--branch", "is needed: there is no Git repository here")]) from None
+
+
+def is_of_request() -> bool:
+    """Return whether the pipeline is of a request to merge. Its branch may be of a fork, and have any name."""
+    of_github = os.environ.get("GITHUB_EVENT_NAME", "").startswith("pull_request")
+    return of_github or any(os.environ.get(name) for name in REQUESTS)
 
 
 def _tag(branch: str, word: str = "") -> str:
@@ -207,7 +214,8 @@ def _lost(one: Trained, asked: Pipeline) -> str:
 
 def _judge(values: list[float], before: list[float], asked: Pipeline, look: int, looks: int) -> Finding:
     if not before:
-        return Finding(True, f"There is no green run of {asked.baseline.branch} yet: these are its first.")
+        ending = "there is nothing to compare with" if is_of_request() else "these are its first"
+        return Finding(True, f"There is no green run of {asked.baseline.branch} yet: {ending}.")
     found = comparing.compare(values, before, lower_is_better=asked.better == "lower")
     limit = comparing.threshold(look, looks, asked.alpha)
     spread = "" if found.in_deviations is None else f", {abs(found.in_deviations):.2f} standard deviations"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +15,19 @@ import pytest
 from runs.models import Run
 from tests.cast import Cast
 from tests.trainyard.command import Trainyard
-from trainyard.cli.pipelines import Finding, Pipeline, Trained, _lost, junit, markdown, read_pipeline, this_branch
+from trainyard.cli import launching, pipelines
+from trainyard.cli.pipelines import (
+    REQUESTS,
+    Finding,
+    Pipeline,
+    Trained,
+    _judge,
+    _lost,
+    junit,
+    markdown,
+    read_pipeline,
+    this_branch,
+)
 from trainyard.spec import SpecError
 
 FILE = "spec: train.yaml\nmetric: eval/loss\nbaseline: {branch: main}\n"
@@ -92,3 +107,36 @@ def test_reports_hold_no_controls_and_no_row_is_broken(tmp_path: Path) -> None:
     lines = markdown(asked, trained, [], red).splitlines()
     assert lines[:3] == [r"### Red: a\|b", "", said.replace("|", r"\|")] and r"| 0 | d\|ef | FAILED | none |" in lines
     assert "\x1b" not in ElementTree.tostring(ElementTree.fromstring(junit(asked, [], red))).decode()
+
+
+@pytest.mark.parametrize(("named", "is_one"), [
+    ({"GITHUB_EVENT_NAME": "pull_request"}, True),
+    ({"GITHUB_EVENT_NAME": "pull_request_target"}, True),
+    ({"GITHUB_HEAD_REF": "main", "GITHUB_REF_NAME": "7/merge"}, True),
+    ({"CI_MERGE_REQUEST_IID": "7", "CI_COMMIT_REF_NAME": "main"}, True),
+    ({"CI_EXTERNAL_PULL_REQUEST_IID": "7"}, True),
+    ({"CHANGE_ID": "7", "CHANGE_BRANCH": "main"}, True),
+    ({"GITHUB_EVENT_NAME": "push", "GITHUB_HEAD_REF": "", "GITHUB_REF_NAME": "main"}, False),
+    ({"CI_COMMIT_REF_NAME": "main"}, False),
+    ({}, False),
+])  # fmt: skip
+def test_no_run_of_a_request_becomes_the_green_one_of_a_branch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: dict[str, str], is_one: bool
+) -> None:
+    for name in (*REQUESTS, "GITHUB_EVENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in named.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "ci.yaml").write_text(FILE)
+    client = Mock(**{"run_document.return_value": {"tags": ["ci:main"]}})
+    run: Any = {"id": "abc", "status": "SUCCEEDED", "reason": {"sentence": ""}}
+    monkeypatch.setattr(launching, "read_spec", lambda *_: (None, None, None))
+    monkeypatch.setattr(pipelines, "baseline_values", lambda *_: [])
+    monkeypatch.setattr(pipelines, "_train", lambda *_: ([Trained(0, run, 1.0)], Finding(True, "As good.")))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    asked = argparse.Namespace(file=str(tmp_path / "ci.yaml"), branch="main", junit="", markdown="")
+    assert pipelines.ci(client, asked, Mock()) == 0
+    tags = [call.kwargs["json"]["tags"] for call in client.call.call_args_list]
+    assert tags == ([] if is_one else [["ci:main", "ci:main:green"]])
+    said = _judge([1.0], [], pipeline(tmp_path, FILE), 1, 1).sentence
+    assert said.endswith("nothing to compare with." if is_one else "these are its first.")
