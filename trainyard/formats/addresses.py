@@ -9,6 +9,8 @@ HOSTS = "TRAINYARD_DATA_HOSTS"
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# Of protocols (and of metadata of a cloud), and what was site-local once: Python takes most of both for the internet's.
+INSIDE: tuple[Network, ...] = (ipaddress.IPv4Network("192.0.0.0/24"), ipaddress.IPv6Network("fec0::/10"))
 WITH_HOSTS = ("http", "https", "ftp", "sftp")  # whose URLs name a machine, and no bucket
 
 
@@ -45,7 +47,8 @@ def _is_inside(address: Address) -> bool:
     group."""
     if isinstance(address, ipaddress.IPv6Address) and (address.ipv4_mapped is not None or address in NAT64):
         return False  # the IPv4 address in it is looked at
-    return not address.is_global or address.is_multicast or address.is_reserved
+    is_named = any(address in one for one in INSIDE)
+    return is_named or not address.is_global or address.is_multicast or address.is_reserved
 
 
 def _embedded(address: Address) -> list[Address]:

@@ -40,14 +40,15 @@ def site() -> Iterator[FileServer]:
     "address",
     ["127.0.0.1", "127.8.9.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0",
      "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "fd00:ec2::254", "ff02::1",
-     "::ffff:127.0.0.1", "::ffff:169.254.169.254", "2002:7f00:1::", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe"],
+     "::ffff:127.0.0.1", "::ffff:169.254.169.254", "2002:7f00:1::", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe",
+     "fec0::1", "feff::1", "192.0.0.1", "192.0.0.192", "::ffff:192.0.0.192", "64:ff9b::c000:c0"],
 )  # fmt: skip
 def test_what_is_not_the_internets_is_refused(address: str) -> None:
     assert "leads to" in address_problem(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize(
-    "address", ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
+    "address", ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101", "192.0.1.1"]
 )
 def test_what_is_the_internets_is_fetched_from(address: str) -> None:
     assert address_problem(ipaddress.ip_address(address)) == ""
