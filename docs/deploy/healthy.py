@@ -29,7 +29,10 @@ def problem(process: str = "web", shard: str = os.environ.get("SHARD", "0")) -> 
 
     url = os.environ.get("REDIS_URL") or Path(os.environ["REDIS_URL_FILE"]).read_text().strip()
     key = "trainyard:control:tick" if process == "control" else f"trainyard:ingest:{shard}"
-    found = redis.Redis.from_url(url, socket_timeout=5).get(key)
+    try:
+        found = redis.Redis.from_url(url, socket_timeout=5).get(key)
+    except redis.RedisError as error:
+        return f"Valkey does not answer: {error}"
     if found is None:
         return f"{process} has not worked"
     age_s = time.time() - float(found) if process == "control" else 0.0
