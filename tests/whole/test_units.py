@@ -42,6 +42,15 @@ def test_each_process_has_a_unit_that_starts_it() -> None:
     assert starts == {f"ExecStart=/opt/trainyard/bin/trainyard serve {one}" for one in words}
 
 
+def test_web_may_ask_the_kernel_who_is_at_the_other_end() -> None:
+    """Without netlink it reads all connections of the machine for each new one, on the event loop."""
+    assert "socket.AF_NETLINK" in (ROOT / "dashboard" / "http" / "own_clients.py").read_text()
+    [web] = [unit for unit in UNITS if "serve web" in unit.read_text()]
+    [families] = re.findall(r"^RestrictAddressFamilies=(.*)$", web.read_text(), re.MULTILINE)
+    assert "AF_NETLINK" in families.split()
+    assert exposure(web) < MOST
+
+
 def test_a_web_is_killed_only_long_after_it_has_stopped_to_answer() -> None:
     compose = (ROOT / "docs" / "deploy" / "compose.yaml").read_text()
     limits = re.findall(r"stop_grace_period: (\d+)s", compose)
