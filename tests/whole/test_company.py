@@ -125,7 +125,7 @@ class Company(TwoWebs):
         """server.env, filled in."""
         given = dict(re.findall(r"^([A-Z_]+)=(.*)$", (DEPLOY / "server.env").read_text(), re.MULTILINE))
         ours = {"TRAINYARD_HOME": str(self.home), "DATABASE_URL": self.database_url, "REDIS_URL": self.redis.url,
-                "PUBLIC_URL": self.url, "PORT": str(self.ports[0]), "SECRET_KEY": self.secret_key}  # fmt: skip
+                "PUBLIC_URL": self.url, "SECRET_KEY": self.secret_key}  # fmt: skip
         assert ours.keys() < given.keys()
         return {"PATH": "/usr/local/bin:/usr/bin:/bin", **given, **ours}
 
@@ -154,12 +154,15 @@ class Company(TwoWebs):
         return done.stdout + done.stderr
 
     def begin(self, name: str, *words: str, port: int = 0) -> None:
+        """Start what the unit starts."""
         process, _, number = name.partition("-")
         port = self.ports[int(number)] if number else 0
+        [unit] = DEPLOY.glob(f"trainyard-{process}*.service")
+        [start] = re.findall(r"^ExecStart=(.*)$", unit.read_text(), re.MULTILINE)
+        command = start.replace("/opt/trainyard/bin/trainyard", str(self.server)).replace("%i", str(port)).split()
         with (self.folder / f"{name}.log").open("ab") as log:
             self.others[name] = subprocess.Popen(
-                [*dies_with_us(), str(self.server), "serve", process], cwd=self.home, stdout=log, stderr=log,
-                env=self.environment | ({"PORT": str(port)} if port else {}),
+                [*dies_with_us(), *command], cwd=self.home, stdout=log, stderr=log, env=self.environment,
                 user=self.owner.pw_uid, group=self.owner.pw_gid, extra_groups=[], umask=0o077,
             )  # fmt: skip
         if port:

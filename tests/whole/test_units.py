@@ -38,8 +38,18 @@ def test_a_unit_is_exposed_to_little(unit: Path, tmp_path: Path) -> None:
 
 def test_each_process_has_a_unit_that_starts_it() -> None:
     starts = {line for unit in UNITS for line in unit.read_text().splitlines() if line.startswith("ExecStart=")}
-    words = ("web", "control", "ingest --shard %i")
-    assert starts == {f"ExecStart=/opt/trainyard/bin/trainyard serve {one}" for one in words}
+    trainyard = "/opt/trainyard/bin/trainyard serve"
+    words = (f"/usr/bin/env PORT=%i {trainyard} web", f"{trainyard} control", f"{trainyard} ingest --shard %i")
+    assert starts == {f"ExecStart={one}" for one in words}
+
+
+def test_each_web_has_its_own_port() -> None:
+    """What stands in server.env would go before what a unit sets."""
+    settings = (ROOT / "docs" / "deploy" / "server.env").read_text()
+    assert "TRAINYARD_HOME=" in settings and not re.search(r"^(PORT|PROXY_PORT)=", settings, re.MULTILINE)
+    servers = re.findall(r"server 127\.0\.0\.1:(\d+) max_fails=0; *# trainyard-web@(\d+)\n",
+                         (ROOT / "docs" / "deploy" / "nginx.conf").read_text())  # fmt: skip
+    assert servers == [("8000", "8000"), ("8001", "8001")]
 
 
 def test_web_may_ask_the_kernel_who_is_at_the_other_end() -> None:

@@ -34,7 +34,7 @@ pytestmark = [needs_root, pytest.mark.slow, pytest.mark.extended, pytest.mark.ti
 
 
 class TwoWebs(Served):
-    """The documented site with a second line in its upstream."""
+    """The documented site with the second line of its upstream."""
 
     def __init__(self, folder: Path, program: str) -> None:
         super().__init__(folder, "nginx", program)
@@ -42,8 +42,10 @@ class TwoWebs(Served):
         self.others: dict[str, subprocess.Popen[bytes]] = {}
 
     def nginx_site(self) -> str:
-        line = f"server {self.web} max_fails=0;"
-        return super().nginx_site().replace(line, f"{line}\n    server 127.0.0.1:{self.ports[1]} max_fails=0;")
+        second = "server 127.0.0.1:{} max_fails=0;".format
+        site = super().nginx_site()
+        assert f"# {second(8001)}" in site
+        return site.replace(f"# {second(8001)}", second(self.ports[1]))
 
     def begin(self, name: str, *words: str, port: int = 0) -> None:
         command = tethered([sys.executable, "-m", "dashboard.serve", *words])
