@@ -125,7 +125,7 @@ def visited(
 
 
 def upgrade(company: Company, usage: Usage, later: Path) -> Steps:
-    """Do what docs/deploy.md says, there and back."""
+    """Do what docs/operate.md says, there and back."""
     steps = Steps()
 
     def begin(name: str) -> None:

@@ -1,4 +1,4 @@
-"""An upgrade under load: control, ingest and two webs behind nginx are started again one by one, as docs/deploy.md
+"""An upgrade under load: control, ingest and two webs behind nginx are started again one by one, as docs/operate.md
 says, while our own client asks. No call fails."""
 
 from __future__ import annotations
