@@ -45,6 +45,15 @@ def test_the_index_lists_each_page_once_with_its_title_and_one_sentence() -> Non
     assert [words for _, _, words in rows if not words.endswith(".")] == []
 
 
+def test_commands_of_a_server_have_its_user_and_its_settings() -> None:
+    """A bare `trainyard` in a new shell would make a new home in the current folder."""
+    for name in ("deploy.md", "operate.md"):
+        commands = "".join(re.findall(r"^```sh\n(.*?)^```", (DOCS / name).read_text(), re.MULTILINE | re.DOTALL))
+        assert commands.count("as_trainyard() { systemd-run") == 1, f"{name} says what it is"
+        assert re.findall(r"^(?:[A-Z_]+=\S+ +)*trainyard .*", commands, re.MULTILINE) == []
+        assert "runuser -u trainyard" not in commands
+
+
 def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
