@@ -54,6 +54,22 @@ def test_commands_of_a_server_have_its_user_and_its_settings() -> None:
         assert "runuser -u trainyard" not in commands
 
 
+BY_NAME = re.compile(r"""pip3? install[^\n]*?["' ]trainyard(?![\w/.-])""")
+SUFFIXES = {".md", ".html", ".yml", ".yaml", ".env", ".service", ".sh", ""}
+
+
+def test_trainyard_is_installed_from_its_wheel() -> None:
+    """By its name pip would fetch the package of another project from the public index."""
+    files = [page for page in ROOT.glob("*.md") if page.is_file()]
+    files += [file for folder in (DOCS, ROOT / "templates") for file in folder.rglob("*")
+              if file.is_file() and file.suffix in SUFFIXES and "__pycache__" not in file.parts]  # fmt: skip
+    assert {str(file.relative_to(ROOT)): found for file in files if (found := BY_NAME.findall(file.read_text()))} == {}
+    for wrong in ("pip install trainyard", "pip install 'trainyard[s3]'", "pip install -U trainyard==0.1.0`"):
+        assert BY_NAME.search(wrong)
+    for right in ("pip install './trainyard-0.1.0-py3-none-any.whl[server]'", "pip install ./trainyard-*.whl"):
+        assert not BY_NAME.search(right)
+
+
 def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 

@@ -81,7 +81,7 @@ def test_a_python_without_us_and_a_library_of_another_kind_cost_one_line(tmp_pat
                           capture_output=True)  # fmt: skip
     assert (bare.returncode, bare.stdout) == (0, "{'a': 1}\n")
     assert bare.stderr == (
-        "trainyard shadow: wandb is not mirrored: this Python has no trainyard, which `pip install trainyard` brings\n"
+        "trainyard shadow: wandb is not mirrored: this Python has no trainyard: install its wheel there\n"
     )
 
 

@@ -52,7 +52,7 @@ def follow(mirror: str, module: Any) -> None:
     try:
         importlib.import_module(f"trainyard.shadow.{mirror}").follow(module)
     except Exception as error:  # the training is worth more than its mirror
-        why = "this Python has no trainyard, which `pip install trainyard` brings" if _lacks_us(error) else repr(error)
+        why = "this Python has no trainyard: install its wheel there" if _lacks_us(error) else repr(error)
         say(f"{module.__name__} is not mirrored: {why}")
 
 
