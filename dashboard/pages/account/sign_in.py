@@ -225,7 +225,7 @@ def _ask(request: HttpRequest, user: User, problem: str = "", status: int = 200)
 # The last step of every way in: the second factor where one is due, then the session.
 
 
-NAME = f"trainyard-browser-{settings.PORT}"
+NAME = settings.SESSION_COOKIE_NAME.replace("session", "browser")  # with the port that people see
 AGE_S = 90 * 24 * 3600
 SALT = "known-browser"
 MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"

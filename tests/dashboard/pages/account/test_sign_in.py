@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from runs.serving import login_limits as guessing
 from runs.serving import password_hashing as hashing
 from tests.cast import Cast
 from tests.servers import Valkey
+from tests.up_process import ROOT
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("anybody", "valkey")]
 
@@ -147,6 +152,21 @@ def test_the_cookie_of_a_known_browser_cannot_be_made_up(mate: User, anybody: Cl
         guess(Client())
     anybody.cookies["trainyard-browser-8000"] = '["mate","x"]'
     assert guess(anybody, PASSWORD).status_code == 429
+
+
+def test_webs_with_ports_of_their_own_know_the_same_browsers(tmp_path: Path) -> None:
+    program = """from dashboard.up.database import set_up_django
+set_up_django()
+from dashboard.pages.account.sign_in import NAME
+print(NAME)"""
+    names = {
+        subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, text=True, check=True, capture_output=True, timeout=60,
+            env={**os.environ, "PORT": port, "PUBLIC_URL": "https://a.example", "TRAINYARD_HOME": str(tmp_path)},
+        ).stdout.strip()
+        for port in ("8000", "8001")
+    }  # fmt: skip
+    assert names == {"trainyard-browser-443"}
 
 
 def test_the_admin_checks_no_password_of_its_own(mate: User, anybody: Client, cast: Cast) -> None:
