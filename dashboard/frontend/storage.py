@@ -121,8 +121,7 @@ class StaticMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
         path = request.path_info
         if path.startswith(self.static_prefix) and path not in self.files:
             with suppress(FileNotFoundError):  # it is being collected
-                found = (Path(self.static_root) / STAMP).read_text()
-                if found != self._looked_for:
+                if (found := (Path(self.static_root) / STAMP).read_text()) != self._looked_for:
                     self._looked_for = found
                     self.add_files(self.static_root, self.static_prefix)
         return cast(HttpResponse, super().__call__(request))

@@ -1,6 +1,5 @@
 """Notices: rules that say who gets which and where, and each notice with what came of sending it."""
 
-from hashlib import sha256
 from typing import Any
 
 from django.db import models
@@ -58,7 +57,6 @@ OF_EVENTS = {"restarting": K.RESTARTS, "hang-found": K.STALLED, "straggler": K.S
              "metric-alarm": K.METRIC, "alert": K.ALERT}  # fmt: skip
 ENDS = {K.STALLED: "hang-over", K.IDLE: "idle-over"}  # codes of the events that end what a notice is of
 OVER = "over/"  # a cause that begins so is the end of the rest of it
-MAX_CAUSE = 300
 INFO, WARNING, ERROR = 1, 2, 3  # levels
 ALERT_LEVELS = {"info": INFO, "warn": WARNING, "warning": WARNING, "error": ERROR}
 LEVELS = {**dict.fromkeys((K.FAILED, K.LOST, K.STALLED, K.NODE, K.DISK), ERROR),
@@ -86,12 +84,6 @@ def kind_of(event: Event) -> NoticeKind | None:
         return None if event.data.get("action") == "label" else K.LOG
     by_status = {Status.FAILED: K.FAILED, Status.LOST: K.LOST, Status.SUCCEEDED: K.DONE}
     return by_status.get(event.data.get("to", "")) or OF_EVENTS.get(event.code)
-
-
-def bounded_cause(cause: str) -> str:
-    """Return the cause as its column holds it, behind OVER too: of a longer one the beginning, and a digest of all."""
-    room = MAX_CAUSE - len(OVER)
-    return cause if len(cause) <= room else f"{cause[: room - 65]}/{sha256(cause.encode()).hexdigest()}"
 
 
 class NoticeRule(models.Model):
@@ -137,8 +129,10 @@ class Following(models.Model):
 class Notice(models.Model):
     """One message for one cause, by one rule. Those of a rule are sent in the order of their keys."""
 
+    MAX_CAUSE = 300
+
     rule = models.ForeignKey(NoticeRule, on_delete=models.CASCADE, related_name="notices")
-    cause = models.CharField(max_length=MAX_CAUSE)  # begins with the kind; see bounded_cause
+    cause = models.CharField(max_length=MAX_CAUSE)  # begins with the kind; see runs.notices.making
     project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, related_name="+")
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, null=True, related_name="+")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="+")

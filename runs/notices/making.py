@@ -7,6 +7,7 @@ notices. So none is missed, whoever is killed, and none is made twice.
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cache
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import structlog
@@ -15,19 +16,7 @@ from django.db.models import F
 
 from runs.models import Event, Following, NewEvent, Node, Notice, NoticeRule, Preflight, Project, Run, Sweep, User
 from runs.models.indexes import one_of
-from runs.models.notices import (
-    ALERT_LEVELS,
-    ENDS,
-    LEVELS,
-    NUMBERS,
-    OF_BELLS,
-    OVER,
-    WARNING,
-    K,
-    Where,
-    bounded_cause,
-    kind_of,
-)
+from runs.models.notices import ALERT_LEVELS, ENDS, LEVELS, NUMBERS, OF_BELLS, OVER, WARNING, K, Where, kind_of
 from runs.privacy.retention import usage_of
 from runs.rights.access import visible_clusters, visible_projects
 from runs.serving import broadcast
@@ -105,6 +94,12 @@ def make_of_states(now: datetime) -> None:
     with transaction.atomic():
         _spread([*_sweeps(now), *_limits(now), *_waits(now), *_nodes(now)], now, counts=False)
         Notice.objects.filter(since__lt=now - KEPT).exclude(state__in=("waiting", "held")).delete()
+
+
+def bounded_cause(cause: str) -> str:
+    """Return the cause as its column holds it, behind OVER too: of a longer one the beginning, and a digest of all."""
+    room = Notice.MAX_CAUSE - len(OVER)
+    return cause if len(cause) <= room else f"{cause[: room - 65]}/{sha256(cause.encode()).hexdigest()}"
 
 
 def _spread(signals: Sequence[Signal], now: datetime, *, counts: bool) -> None:

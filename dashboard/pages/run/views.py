@@ -282,8 +282,7 @@ def on_the_way(run: Run, here: list[dict[str, Any]]) -> list[dict[str, object]]:
         sent = {path for path, size in pending.items() if {(path, size), (f"node-{one.node_rank}/{path}", size)} & came}
         if one.output_state.num_pending > len(sent) and one.done_at is None:
             files = [(path, size, sending.get(path)) for path, size in pending.items() if path not in sent]
-            num_files = one.output_state.num_pending - len(sent)
-            found.append({"node": one.node.name, "files": files, "num_files": num_files})
+            found.append({"node": one.node.name, "files": files, "num_files": one.output_state.num_pending - len(sent)})
     return found
 
 

@@ -13,9 +13,9 @@ from structlog.testing import capture_logs
 
 from runs import actions
 from runs.models import Membership, NewEvent, Notice, NoticeRule, Preflight, Project, Run
-from runs.models.notices import OF_BELLS, OVER, NoticeKind, Where, bounded_cause
+from runs.models.notices import OF_BELLS, OVER, NoticeKind, Where
 from runs.notices import making
-from runs.notices.making import make_of_events, make_of_states
+from runs.notices.making import bounded_cause, make_of_events, make_of_states
 from runs.values.columns import Check, CheckState, LimitNotice
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_sweep
