@@ -172,8 +172,10 @@ def test_the_audit_stays_intact_and_names_them_nowhere_that_people_look(cast: Ca
     assert chain.verify().fault is None
     assert list(AuditEntry.objects.order_by("sequence").values())[:2] == rows, "no row was touched"
     first, second = shown(AuditEntry.objects.order_by("sequence"))
-    assert (first.actor, first.token, first.address) == (f"erased person {mate.pk}", "…", "…")
-    assert second.object == f"user erased person {mate.pk}" and first.is_pseudonymous and second.is_pseudonymous
+    assert (first["actor"], first["token"], first["address"]) == (f"erased person {mate.pk}", "…", "…")
+    assert (
+        second["object"] == f"user erased person {mate.pk}" and first["is_pseudonymous"] and second["is_pseudonymous"]
+    )
     shown_in_admin = admin.site._registry[AuditEntry]
     row = AuditEntry.objects.get(sequence=2)
     assert f"{shown_in_admin.what(row)}{shown_in_admin.values(row)}".count("mate") == 0  # type: ignore[attr-defined]
