@@ -33,7 +33,9 @@ def collect(target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     for name in FOLDERS:
         shutil.copytree(
-            ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*", "*.jpg", "conf.py", "*.rst")
+            ROOT / name,
+            target / name,
+            ignore=shutil.ignore_patterns("__pycache__", ".*", "*.jpg", "conf.py", "*.rst", "*.csv"),
         )
     with tempfile.TemporaryDirectory() as folder:
         modules = ROOT / "node_modules"

@@ -122,12 +122,12 @@ def parse(text: str, name: str) -> tuple[list[Token], list[tuple[str, str, str]]
 
 
 def _address(url: str, name: str) -> str | None:
-    """Return where the link leads on this site; None for a file outside of the documentation."""
+    """Return where the link leads on this site; None for a file outside of the documentation, or not in the wheel."""
     if re.match(r"[a-z]+:|[/#]", url):
         return url
     path, hash_, anchor = url.partition("#")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
-    return None if path.startswith("..") else _page_url(path) + hash_ + anchor
+    return _page_url(path) + hash_ + anchor if path[:2] != ".." and (FOLDER / path).exists() else None
 
 
 def _page_url(name: str) -> str:

@@ -15,6 +15,7 @@ THE_MACHINES = {
     "PATH",
     "LANG",
     "RANK",
+    "GITHUB_EVENT_NAME",  # as all that says whose pipeline it is: docs/pipelines.md
     "SLURM_CONF",  # documented where Slurm is: docs/clusters_slurm.md
     "SLURM_PROCID",
     "SAGEMAKER_BASE_DIR",
