@@ -94,8 +94,9 @@ def _sections() -> list[Section]:
             if before is not None and before.type == "heading_open" and before.tag != "h1":
                 found.append(Section(title, url, " ".join(texts)))
                 title, url, texts = f"{one['title']} · {token.content}", f"{one['url']}#{before.attrs['id']}", []
-            elif token.children or token.type == "fence":
-                texts.append("".join(part.content for part in token.children or [token]))
+            elif (token.children or token.type == "fence") and (before is None or before.type != "heading_open"):
+                parts = token.children or [token]
+                texts.append("".join(" " if part.type == "softbreak" else part.content for part in parts))
         found.append(Section(title, url, " ".join(texts)))
     return [one for one in found if one.text]
 

@@ -17,7 +17,7 @@ def server(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     numbers = []
     for family in exposition_for(person(request), now).collect():
-        for one in (one for one in family.samples if one.value or not one.labels):
+        for one in (one for one in family.samples if family.type != "histogram" and (one.value or not one.labels)):
             name = one.name.removeprefix("trainyard_").replace("_", " ").capitalize()
             of = ", ".join(one.labels.values())
             numbers.append((name, family.documentation, of, _words(one.name, one.value)))

@@ -124,3 +124,10 @@ def test_sections_that_have_the_words_in_their_titles_come_first() -> None:
 def test_what_is_nowhere_is_said_and_words_are_no_markup(client: Client) -> None:
     page = client.get("/docs/", {"q": "<b>zyzzyva (["}).content.decode()
     assert "No section has all of these words" in page and "<b>zyzzyva" not in page
+
+
+def test_the_text_of_a_section_has_its_words_apart_and_not_its_title() -> None:
+    [text] = [
+        one.text for one, _ in search("notices follow mute") if one.title == "Notices · Runs that you follow or mute"
+    ]
+    assert text.startswith("The menu of a run") and "at each of their own places" in text
