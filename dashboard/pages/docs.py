@@ -98,7 +98,7 @@ def _sections() -> list[Section]:
                 parts = token.children or [token]
                 texts.append("".join(" " if part.type == "softbreak" else part.content for part in parts))
         found.append(Section(title, url, " ".join(texts)))
-    return [one for one in found if one.text]
+    return [one._replace(title=one.title.replace("`", "")) for one in found if one.text]
 
 
 def parse(text: str, name: str) -> tuple[list[Token], list[tuple[str, str, str]]]:

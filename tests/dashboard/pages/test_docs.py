@@ -131,3 +131,4 @@ def test_the_text_of_a_section_has_its_words_apart_and_not_its_title() -> None:
         one.text for one, _ in search("notices follow mute") if one.title == "Notices · Runs that you follow or mute"
     ]
     assert text.startswith("The menu of a run") and "at each of their own places" in text
+    assert not any("`" in one.title for one, _ in search("follow"))
